@@ -1,0 +1,150 @@
+"""Frames of the worker's websocket: JSON text, one message a frame, `type` first.
+
+The worker dials. It says `hello`, is told `welcome`, and from then on both sides may speak at any time. Records ride
+in `report` frames from a spool on the worker's disk and are sent again until their spool number is acknowledged, so
+the console must apply each at most once: it keeps the last spool number it has applied per worker instance.
+Blobs go by HTTP: PUT /v1/worker/blobs/{sha256} with the same token.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+PROTOCOL = 1
+MAX_FRAME = 1 << 20  # bytes; a larger frame is refused, and the sender told so
+HEARTBEAT_SECONDS = 2
+LEASE_SECONDS = 15
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class Held(_Message):
+    """An assignment that the worker holds, by lease epoch."""
+
+    assignment: str
+    epoch: int
+
+
+class WorkerImage(_Message):
+    """A template image present on this host."""
+
+    name: str
+    version: int
+    digest: str
+
+
+# ── worker → console ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Hello(_Message):
+    type: Literal["hello"] = "hello"
+    protocol: int = PROTOCOL
+    version: str
+    instance: str = Field(description="UUID of the worker's spool: a new spool is a new instance.")
+    name: str = Field(min_length=1, max_length=100)
+    engine: Literal["docker", "podman", "process", "fake"]
+    engine_version: str = ""
+    isolation: str = Field(default="", description="One sentence for the Workers page.")
+    can_fork: bool = False
+    cannot_fork_because: str = ""
+    slots: int = Field(ge=1, le=256)
+    cpus: int = 0
+    memory_mb: int = 0
+    images: list[WorkerImage] = []
+    held: list[Held] = []
+
+
+class Heartbeat(_Message):
+    """Each 2 s. Extends the leases named; whatever the console thinks this worker holds and is not named is lost."""
+
+    type: Literal["heartbeat"] = "heartbeat"
+    held: list[Held] = []
+    images: list[WorkerImage] = []
+    swept_at: datetime | None = None  # last look of the reaper for desktops that nobody owns
+    swept_left: int = 0
+    disk_free_mb: int = 0
+
+
+class SpoolItem(_Message):
+    """`record` is one of the assignment kind's records (for `attempt`: desktops.protocol.attempt.AttemptRecord)."""
+
+    number: int = Field(ge=1)
+    assignment: str
+    epoch: int
+    record: dict[str, Any]
+
+
+class Report(_Message):
+    """Items in spool order, numbers ascending without a gap."""
+
+    type: Literal["report"] = "report"
+    items: list[SpoolItem] = Field(min_length=1, max_length=200)
+
+
+# ── console → worker ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Welcome(_Message):
+    type: Literal["welcome"] = "welcome"
+    worker: str
+    applied: int = Field(description="Highest spool number of this instance that is stored.")
+
+
+class Offer(_Message):
+    """Take this assignment. Offered again until the worker's heartbeat names it, so taking it twice must be harmless."""
+
+    type: Literal["offer"] = "offer"
+    assignment: str
+    epoch: int
+    kind: str
+    payload: dict[str, Any]
+    paid_until: datetime
+
+
+class Extend(_Message):
+    """Budget was reserved ahead: the assignment's desktop may exist until then."""
+
+    type: Literal["extend"] = "extend"
+    assignment: str
+    epoch: int
+    paid_until: datetime
+
+
+class Stop(_Message):
+    """End this assignment now: remove its desktop, report what there is, then `attempt_ended`."""
+
+    type: Literal["stop"] = "stop"
+    assignment: str
+    epoch: int
+    reason: str
+
+
+class Acknowledge(_Message):
+    """Everything up to `applied` is stored; the spool may forget it."""
+
+    type: Literal["acknowledge"] = "acknowledge"
+    applied: int
+
+
+class Refused(_Message):
+    """Something the worker sent cannot be used; it is dropped and the connection goes on.
+
+    code: unknown_message, bad_message, too_large, stale_epoch, unknown_assignment, bad_record, gap
+    """
+
+    type: Literal["refused"] = "refused"
+    code: str
+    detail: str
+    number: int | None = Field(default=None, description="The spool item meant, if one is: it counts as applied.")
+    assignment: str | None = None
+
+
+FromWorker = Annotated[Hello | Heartbeat | Report, Field(discriminator="type")]
+FromConsole = Annotated[Welcome | Offer | Extend | Stop | Acknowledge | Refused, Field(discriminator="type")]
+from_worker: TypeAdapter[FromWorker] = TypeAdapter(FromWorker)
+from_console: TypeAdapter[FromConsole] = TypeAdapter(FromConsole)
