@@ -1,0 +1,32 @@
+# make up      install what is missing, start everything, play a first test; Ctrl-C ends it all
+# make down    end a `make up` that runs elsewhere
+# make test    install what is missing, then lint and run all tests, those on real desktops too
+# make lint    the checks without tests
+# make bench   figures against their peers, as ratios
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := up
+.PHONY: up down test lint bench bootstrap
+
+export DESKYARD_HOME ?= .deskyard
+export DESKYARD_PORT ?= 8000
+PYTHON := .venv/bin/python
+
+bootstrap:
+	@deploy/bootstrap.sh
+
+# exec: make must be the direct parent, so that the console notices when make is killed.
+up: bootstrap
+	@exec $(PYTHON) -m console.embedded up --end-with-parent
+
+down:
+	@if [ -x $(PYTHON) ]; then exec $(PYTHON) -m console.embedded down; else echo "Nothing is up."; fi
+
+lint: bootstrap
+	@deploy/checks.sh lint
+
+test: bootstrap
+	@deploy/checks.sh test
+
+bench: bootstrap
+	@exec $(PYTHON) -m bench
