@@ -1,0 +1,124 @@
+"""What a worker is told from outside: environment variables, each with a command-line flag."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+MEMORY_PER_SLOT_MB = 2048  # what the office template asks for; a basic desktop takes far less
+
+
+class ConfigError(Exception):
+    """A setting is missing or cannot be used; the message names the variable and says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """`engine` is a Docker-compatible socket address, or one of process, fake and auto."""
+
+    url: str
+    token: str
+    name: str
+    home: Path
+    engine: str
+    slots: int
+    log_level: str = "INFO"
+
+    @property
+    def websocket_url(self) -> str:
+        """`http://console:8000` → `ws://console:8000/ws/worker`."""
+        scheme, rest = self.url.split("://", 1)
+        return f"{'wss' if scheme == 'https' else 'ws'}://{rest}/ws/worker"
+
+
+def load(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Config:
+    """Flags win over variables, variables over defaults. Raises ConfigError, or SystemExit for an unknown flag."""
+    flags = _parser().parse_args(list(arguments))
+
+    def setting(name: str, default: str = "") -> str:
+        given = getattr(flags, name)
+        return str(given) if given is not None else environ.get(_variable(name), "") or default
+
+    url = setting("url").rstrip("/")
+    if not url.startswith(("http://", "https://")) or url.endswith("://"):
+        raise ConfigError(
+            "DESKYARD_URL must be the console's address, for example https://deskyard.example:8000"
+        )
+    home = setting("worker_home") or str(Path(environ.get("DESKYARD_HOME", "") or ".deskyard") / "worker")
+    return Config(
+        url=url,
+        token=_token(setting("worker_token"), setting("worker_token_file")),
+        name=(setting("worker_name") or socket.gethostname() or "worker")[:100],
+        home=Path(home).absolute(),
+        engine=setting("engine", "auto"),
+        slots=_slots(setting("slots")),
+        log_level=setting("log_level", "INFO").upper(),
+    )
+
+
+def cpu_count() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def memory_mb() -> int:
+    """Memory of the machine, or of the control group this process is confined to if that is less."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        path = Path(limit)
+        if path.exists():
+            text = path.read_text().strip()
+            if text.isdigit():
+                total = min(total, int(text))
+    return total >> 20
+
+
+def default_slots() -> int:
+    """Desktops at once: a processor and MEMORY_PER_SLOT_MB each, at least one."""
+    return max(1, min(cpu_count(), memory_mb() // MEMORY_PER_SLOT_MB, 256))
+
+
+def _variable(name: str) -> str:
+    return f"DESKYARD_{name.upper()}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="deskyard-worker", description="Own this machine's desktops and play what the console offers."
+    )
+    add = parser.add_argument
+    add("--url", help="the console's address, http(s)://host:port (DESKYARD_URL)")
+    add("--token", dest="worker_token", help="a token with workers:connect (DESKYARD_WORKER_TOKEN)")
+    add("--token-file", dest="worker_token_file", help="a file with it (DESKYARD_WORKER_TOKEN_FILE)")
+    add("--name", dest="worker_name", help="shown on the Workers page (DESKYARD_WORKER_NAME)")
+    add("--home", dest="worker_home", help="folder of the spool (DESKYARD_WORKER_HOME)")
+    add("--engine", help="socket address, process, fake or auto (DESKYARD_ENGINE)")
+    add("--slots", type=int, help="desktops at once (DESKYARD_SLOTS)")
+    add("--log-level", help="DEBUG, INFO, WARNING or ERROR (DESKYARD_LOG_LEVEL)")
+    return parser
+
+
+def _token(token: str, file: str) -> str:
+    if not token and file:
+        try:
+            token = Path(file).read_text()
+        except OSError as error:
+            raise ConfigError(f"DESKYARD_WORKER_TOKEN_FILE cannot be read: {error}") from error
+    token = token.strip()
+    if not token:
+        raise ConfigError("set DESKYARD_WORKER_TOKEN or DESKYARD_WORKER_TOKEN_FILE; the Workers page makes one")
+    if not token.isascii() or not token.isprintable():
+        raise ConfigError("DESKYARD_WORKER_TOKEN holds characters that a token never has")
+    return token
+
+
+def _slots(text: str) -> int:
+    if not text:
+        return default_slots()
+    if not text.isdigit() or not 1 <= int(text) <= 256:
+        raise ConfigError("DESKYARD_SLOTS must be a whole number from 1 to 256")
+    return int(text)
