@@ -45,7 +45,9 @@ class BlobStore:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def put(self, data: bytes) -> str:
-        """Store bytes, give their digest. The caller says `settled` once a record names it. Raises SpoolFull."""
+        """Store bytes, give their digest. The caller says `settled` once a record names it. Raises
+        SpoolFull.
+        """
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(digest)
         with self._lock:
@@ -154,7 +156,8 @@ class Uploader:
                 reply.read()
             except (http.client.HTTPException, OSError) as error:
                 connection.close()
-                # A kept-alive connection may have been closed by the other side meanwhile: one new one at once.
+                # A kept-alive connection may have been closed by the other side meanwhile: one new one at
+                # once.
                 if fresh:
                     raise UploadFailed(f"{type(error).__name__}: {error}") from error
             else:

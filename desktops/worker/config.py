@@ -36,7 +36,9 @@ class Config:
 
 
 def load(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Config:
-    """Flags win over variables, variables over defaults. Raises ConfigError, or SystemExit for an unknown flag."""
+    """Flags win over variables, variables over defaults. Raises ConfigError, or SystemExit for an unknown
+    flag.
+    """
     flags = _parser().parse_args(list(arguments))
 
     def setting(name: str, default: str = "") -> str:
@@ -110,7 +112,9 @@ def _token(token: str, file: str) -> str:
             raise ConfigError(f"DESKYARD_WORKER_TOKEN_FILE cannot be read: {error}") from error
     token = token.strip()
     if not token:
-        raise ConfigError("set DESKYARD_WORKER_TOKEN or DESKYARD_WORKER_TOKEN_FILE; the Workers page makes one")
+        raise ConfigError(
+            "set DESKYARD_WORKER_TOKEN or DESKYARD_WORKER_TOKEN_FILE; the Workers page makes one"
+        )
     if not token.isascii() or not token.isprintable():
         raise ConfigError("DESKYARD_WORKER_TOKEN holds characters that a token never has")
     return token

@@ -1,6 +1,7 @@
 """What the console has not acknowledged yet, on disk: records in order, and which assignments are still open.
 
-Every record gets the next number, without a gap, for the life of the spool (its `instance`). A record is on disk
+Every record gets the next number, without a gap, for the life of the spool (its `instance`). A record is
+on disk
 when `append` returns, so a killed worker sends it again. What is acknowledged is forgotten.
 """
 
@@ -98,7 +99,7 @@ class Spool:
             self._db.close()
             self._file.close()
 
-    # ── records ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def instance(self) -> str:
@@ -132,7 +133,8 @@ class Spool:
         last: bool = False,
         computer: tuple[str, bool] | None = None,
     ) -> int:
-        """Store a record and give its number. `last` ends the assignment; `computer` is (id, exists from now on).
+        """Store a record and give its number. `last` ends the assignment; `computer` is (id, exists from
+        now on).
 
         Raises SpoolFull, RecordTooLarge.
         """
@@ -164,7 +166,8 @@ class Spool:
         """The next `limit` records after `number`, in order."""
         with self._lock:
             rows = self._db.execute(
-                "SELECT number, assignment, epoch, record, blobs FROM item WHERE number > ? ORDER BY number LIMIT ?",
+                "SELECT number, assignment, epoch, record, blobs FROM item WHERE number > ? ORDER BY
+                number LIMIT ?",
                 (number, limit),
             ).fetchall()
         return [Spooled(row[0], row[1], row[2], row[3], tuple(row[4].split())) for row in rows]
@@ -199,7 +202,9 @@ class Spool:
             return int(self._meta("acknowledged")) <= applied <= int(self._meta("last"))
 
     def renew(self) -> None:
-        """Become a new instance and number what is left from 1: for a console whose memory does not fit ours."""
+        """Become a new instance and number what is left from 1: for a console whose memory does not fit
+        ours.
+        """
         with self._writing():
             rows = self._db.execute("SELECT number FROM item ORDER BY number").fetchall()
             for new, (old,) in enumerate(rows, start=1):
@@ -211,7 +216,7 @@ class Spool:
             self._set("last", len(rows))
             self._set("acknowledged", 0)
 
-    # ── assignments ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── assignments ─────────────────────────────────────────────────────────────────────────────────────────
 
     def take(self, assignment: str, epoch: int, kind: str) -> bool:
         """Note that an assignment was taken; False if this epoch of it, or a later one, already was."""
@@ -241,7 +246,7 @@ class Spool:
             ).fetchall()
         return [row[0] for row in rows]
 
-    # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

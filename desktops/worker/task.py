@@ -1,6 +1,7 @@
 """A task as the worker plays it: OSWorld's JSON format, cleaned and typed.
 
-`clean` turns raw JSON into the one cleaned form that is stored, hashed and sent; `parse` types it. Both accept
+`clean` turns raw JSON into the one cleaned form that is stored, hashed and sent; `parse` types it. Both
+accept
 what they themselves have made, so cleaning twice changes nothing.
 
 The format's known dirt, each tolerated by name in the function that mends it:
@@ -174,14 +175,16 @@ def canonical_apps(names: list[Any]) -> list[str]:
     return list(seen)
 
 
-# ── evaluator ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── evaluator ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _evaluator(raw: dict[str, Any]) -> dict[str, Any]:
     raw = _mend(raw)
     functions = raw.get("func")
     many = isinstance(functions, list)
-    names = [str(name) for name in functions if name] if isinstance(functions, list) else [str(functions or "")]
+    names = (
+        [str(name) for name in functions if name] if isinstance(functions, list) else [str(functions or "")]
+    )
     if not names or not names[0]:
         raise BadTask("The evaluator names no function.")
     cleaned: dict[str, Any] = {
@@ -242,7 +245,7 @@ def _source(value: dict[str, Any] | None) -> Source | None:
     return Source(type=value["type"], parameters={key: item for key, item in value.items() if key != "type"})
 
 
-# ── mending ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── mending ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _steps(value: Any, name: str) -> list[dict[str, Any]]:

@@ -1,0 +1,165 @@
+"""One live desktop: what the engine made, and the guest agent in it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Literal
+
+from .engine.base import Desk, DeskSpec, Engine, EngineError
+from .guest_client import Guest, GuestError, GuestUnreachable, wait_ready
+
+log = logging.getLogger(__name__)
+
+START_SECONDS = 60.0
+KEEPALIVE_SECONDS = 5.0
+
+# desktop_lost: the engine says it is gone. guest_unreachable: it runs, and its agent does not answer.
+Loss = Literal["desktop_lost", "guest_unreachable"]
+
+
+class StartFailed(Exception):
+    """No ready desktop came of it; nothing of it is left. The message says how far it came."""
+
+
+class Computer:
+    """Use as a context manager: whatever happens inside, the desktop is gone afterwards.
+
+    start() → ready, or StartFailed with the desktop already removed. stop() may be called any number of
+    times.
+    """
+
+    def __init__(self, engine: Engine, spec: DeskSpec, start_seconds: float = START_SECONDS) -> None:
+        self.engine = engine
+        self.spec = spec
+        self.id = spec.computer
+        self.start_seconds = start_seconds
+        self.started_at: datetime | None = None
+        self.ready_at: datetime | None = None
+        self.stopped_at: datetime | None = None
+        self.ready_seconds = 0.0
+        self._desk: Desk | None = None
+        self._guest: Guest | None = None
+        self._stopping = threading.Event()
+        self._stop_lock = threading.Lock()
+        self._keeper: threading.Thread | None = None
+
+    @property
+    def guest(self) -> Guest:
+        if self._guest is None:
+            raise RuntimeError("the computer has not been started")
+        return self._guest
+
+    @property
+    def ref(self) -> str:
+        """The engine's own name for the desktop; empty before it exists."""
+        return self._desk.ref if self._desk else ""
+
+    def create(self) -> datetime:
+        """Make the desktop exist; it costs from the returned instant on. Raises StartFailed."""
+        try:
+            self._desk = self.engine.create(self.spec)
+        except EngineError as error:
+            raise StartFailed(str(error)) from error
+        self.started_at = self._desk.started_at
+        self._guest = Guest(self._desk.connect)
+        return self.started_at
+
+    def wait_ready(self) -> float:
+        """Wait until screen, window manager, bus, wallpaper and agent answer; seconds since create().
+
+        Raises StartFailed, with the desktop removed, when it went away or time ran out.
+        """
+        if self._desk is None or self.started_at is None:
+            raise RuntimeError("create() comes first")
+        readiness = wait_ready(self.guest, self.start_seconds, self._running)
+        if not readiness.ready:
+            why, logs = readiness.detail or "it did not become ready", self._logs()
+            self.stop()
+            raise StartFailed(f"{why}{': ' + logs if logs else ''}")
+        self.ready_at = datetime.now(UTC)
+        self.ready_seconds = (self.ready_at - self.started_at).total_seconds()
+        self._keeper = threading.Thread(target=self._keep, name=f"keepalive-{self.id[:8]}", daemon=True)
+        self._keeper.start()
+        return self.ready_seconds
+
+    def start(self) -> Computer:
+        """create(), then wait_ready()."""
+        self.create()
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def set_paid_until(self, at: datetime) -> None:
+        """Move the instant at which the desktop ends itself. Raises GuestError."""
+        self.guest.set_paid_until(at)
+
+    def lost(self, patience: float = 2.0) -> Loss | None:
+        """Why a call to the guest failed: gone, unreachable, or (None) neither: it answers now.
+
+        An accepted mistake: a desktop that hangs longer than `patience` seconds counts as unreachable.
+        """
+        end = time.monotonic() + patience
+        while True:
+            if not self._running():
+                return "desktop_lost"
+            try:
+                self.guest.keepalive()
+            except GuestUnreachable:
+                if time.monotonic() >= end:
+                    return "guest_unreachable"
+                time.sleep(0.05)  # between two probes
+            else:
+                return None
+
+    def stop(self) -> datetime:
+        """End and remove the desktop; the instant it was seen gone. Raises EngineError if it may still
+        exist.
+        """
+        self._stopping.set()
+        with self._stop_lock:
+            if self.stopped_at is None:
+                if self._guest is not None:
+                    self._guest.disconnect()
+                self.stopped_at = self.engine.remove(self._desk) if self._desk else datetime.now(UTC)
+        if self._keeper is not None and self._keeper is not threading.current_thread():
+            self._keeper.join(timeout=KEEPALIVE_SECONDS + 15)
+        return self.stopped_at
+
+    def __enter__(self) -> Computer:
+        return self if self._desk else self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _running(self) -> bool:
+        try:
+            return self._desk is not None and self._desk.state() == "running"
+        except EngineError as error:
+            # An engine that does not answer says nothing about the desktop: the agent's own answer decides.
+            log.warning("cannot ask the engine about %s: %s", self.id, error)
+            return True
+
+    def _logs(self) -> str:
+        with contextlib.suppress(EngineError):
+            return self._desk.logs().strip()[-2000:] if self._desk else ""
+        return ""
+
+    def _keep(self) -> None:
+        """Feed the guest's watchdog until stop(). A miss is no loss: whoever plays on the desktop finds
+        out.
+        """
+        while not self._stopping.wait(KEEPALIVE_SECONDS):
+            try:
+                self.guest.keepalive()
+            except GuestError as error:
+                log.debug("no keepalive for %s: %s", self.id, error)

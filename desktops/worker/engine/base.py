@@ -1,0 +1,154 @@
+"""What an engine is: it makes desktops, names those it owns, and removes them. It says nothing to a
+desktop.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+OWNER_LABEL = "deskyard.owner"
+COMPUTER_LABEL = "deskyard.computer"
+IMAGE_REPOSITORY = "localhost/deskyard"
+
+EngineName = Literal["docker", "podman", "process", "fake"]
+# What the engine says of a desktop. "created" exists but has not been started; "gone" does not exist.
+DeskState = Literal["created", "running", "exited", "gone"]
+
+
+class EngineError(Exception):
+    """The engine could not do what was asked: the message says what, why and what to do."""
+
+
+class ImageMissing(EngineError):
+    """The image a desktop should be made of is not on this machine."""
+
+
+class NoFreeSlot(EngineError):
+    """This engine holds as many desktops as it can."""
+
+
+@dataclass(frozen=True)
+class DeskSpec:
+    """What to make. `image` is an image id (sha256:…); the process engine takes the template's name from
+    it.
+    """
+
+    computer: str  # uuid
+    image: str
+    egress: Literal["none", "open"] = "none"
+    memory_mb: int = 2048
+    cpus: float = 1.5
+    silence_seconds: float = 60.0  # the desktop ends itself when its agent hears nothing for that long
+    paid_until: datetime | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Image:
+    """A template image on this machine."""
+
+    name: str
+    version: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class OwnedDesk:
+    """A desktop with our label, started or not."""
+
+    ref: str
+    computer: str
+    state: DeskState
+
+
+@dataclass(frozen=True)
+class SweepReport:
+    """What a sweep found: `removed` desktops are gone, `left` could not be removed, `problems` says why."""
+
+    at: datetime
+    removed: list[str]
+    left: list[str]
+    problems: list[str]
+
+
+@dataclass(frozen=True)
+class EngineFacts:
+    """What this engine is. `isolation` is one sentence for the Workers page."""
+
+    name: EngineName
+    version: str
+    isolation: str
+    can_fork: bool
+    cannot_fork_because: str
+    slots: int
+    cpus: int
+    memory_mb: int
+
+
+class Desk(Protocol):
+    """One desktop an engine made. `ref` is the engine's own name for it."""
+
+    @property
+    def ref(self) -> str: ...
+
+    @property
+    def computer(self) -> str: ...
+
+    @property
+    def started_at(self) -> datetime: ...
+
+    def state(self) -> DeskState:
+        """Ask the engine. Raises EngineError when it does not answer."""
+        ...
+
+    def connect(self, timeout: float) -> socket.socket:
+        """A connected socket to the guest agent. Raises OSError (also TimeoutError) when there is none."""
+        ...
+
+    def logs(self) -> str:
+        """What the session printed, the end of it, for people who ask why it broke. May be empty."""
+        ...
+
+
+class Engine(Protocol):
+    """Makes and removes desktops. Safe to share between threads."""
+
+    @property
+    def owner(self) -> str: ...
+
+    def probe(self) -> EngineFacts: ...
+
+    def images(self) -> list[Image]:
+        """Template images present, newest version of each name last."""
+        ...
+
+    def create(self, spec: DeskSpec) -> Desk:
+        """Make and start a desktop; it exists (and costs) from then on, ready or not.
+
+        Raises ImageMissing, NoFreeSlot or EngineError, having left nothing behind.
+        """
+        ...
+
+    def find(self, computer: str) -> Desk | None:
+        """The desktop of that computer uuid, if this engine still has it."""
+        ...
+
+    def remove(self, desk: Desk) -> datetime:
+        """End and remove it; the instant at which it was seen gone. Removing what is gone is no error."""
+        ...
+
+    def list_owned(self) -> list[OwnedDesk]:
+        """Every desktop with our owner label, those created and never started too."""
+        ...
+
+    def sweep(self, keep: Collection[str]) -> SweepReport:
+        """Remove every owned desktop whose computer uuid is not in `keep`, and what broken ones left."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; desktops stay."""
+        ...
