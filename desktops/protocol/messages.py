@@ -142,6 +142,7 @@ class Refused(_Message):
     detail: str
     number: int | None = Field(default=None, description="The spool item meant, if one is: it counts as applied.")
     assignment: str | None = None
+    epoch: int | None = Field(default=None, description="The lease meant; a newer one of it is not touched.")
 
 
 FromWorker = Annotated[Hello | Heartbeat | Report, Field(discriminator="type")]
