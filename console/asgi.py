@@ -1,0 +1,32 @@
+"""ASGI entry: `daphne console.asgi:application`. HTTP by Django, websockets by the apps' consumers."""
+
+import os
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+
+from django.core.asgi import get_asgi_application
+
+http = get_asgi_application()
+
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
+from django.urls import path
+
+from desktops.sockets import worker_sockets
+from runs.sockets import RunConsumer
+
+application = ProtocolTypeRouter(
+    {
+        "http": http,
+        "websocket": URLRouter(
+            [
+                *worker_sockets,  # by bearer token, no cookie, so no origin to check
+                path(
+                    "ws/w/<slug:workspace>/runs/<int:number>",
+                    AllowedHostsOriginValidator(AuthMiddlewareStack(RunConsumer.as_asgi())),  # type: ignore[arg-type]
+                ),
+            ]
+        ),
+    }
+)

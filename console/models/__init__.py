@@ -1,0 +1,17 @@
+from .blob import Blob
+from .budget import Budget, LedgerEntry
+from .token import Scope, Token
+from .user import User
+from .workspace import Membership, Workspace, WorkspaceRowQuerySet
+
+__all__ = [
+    "Blob",
+    "Budget",
+    "LedgerEntry",
+    "Membership",
+    "Scope",
+    "Token",
+    "User",
+    "Workspace",
+    "WorkspaceRowQuerySet",
+]

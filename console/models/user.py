@@ -1,0 +1,48 @@
+"""A person. Signs in by e-mail; there is no user name."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.contrib.auth.models import AbstractUser, UserManager
+from django.db import models
+
+
+class EmailUserManager(UserManager["User"]):
+    def _create(self, email: str, password: str | None, **fields: Any) -> User:
+        user = self.model(email=self.normalize_email(email), **fields)
+        user.set_password(password)
+        user.save(using=self._db)
+        return user
+
+    def create_user(self, email: str, password: str | None = None, **fields: Any) -> User:  # type: ignore[override]
+        return self._create(email, password, **fields)
+
+    def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> User:  # type: ignore[override]
+        return self._create(email, password, is_staff=True, is_superuser=True, **fields)
+
+
+class User(AbstractUser):
+    username = None  # type: ignore[assignment]
+    first_name = None  # type: ignore[assignment]
+    last_name = None  # type: ignore[assignment]
+    email = models.EmailField("e-mail", unique=True)
+    name = models.CharField(max_length=100, blank=True)
+
+    USERNAME_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = []
+    objects = EmailUserManager()  # type: ignore[misc]
+
+    def __str__(self) -> str:
+        return self.name or self.email
+
+    @property
+    def initials(self) -> str:
+        words = (self.name or self.email).split()
+        return "".join(word[0] for word in words[:2]).upper()
+
+    def get_full_name(self) -> str:
+        return str(self)
+
+    def get_short_name(self) -> str:
+        return str(self)

@@ -1,0 +1,234 @@
+"""Settings, all from the environment. `make up` fills it; in production you do.
+
+DATABASE_URL            PostgreSQL; without it the embedded server under DESKYARD_HOME
+DJANGO_SECRET_KEY       sessions and CSRF
+DESKYARD_SECRET_KEYS    comma-separated Fernet keys, newest first: secrets at rest
+DESKYARD_SIGNING_KEY    Ed25519 private key, base64 of its 32 bytes: provenance
+DESKYARD_HOME           data folder (default .deskyard)
+DESKYARD_PUBLIC_URL     how browsers and clients reach the console
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import timedelta
+from pathlib import Path
+
+import dj_database_url
+from csp.constants import NONE, SELF
+from environs import Env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = Env()
+
+VERSION = "0.1.0"
+HOME = Path(env.str("DESKYARD_HOME", str(BASE_DIR / ".deskyard"))).absolute()
+DEBUG = env.bool("DJANGO_DEBUG", False)
+TESTING = env.bool("DESKYARD_TESTING", False)
+
+
+def _development_secret(name: str) -> str:
+    """A key derived from the data folder: stable for one home, never shared by two. Production sets its own."""
+    return hashlib.sha256(f"deskyard {name} {HOME}".encode()).hexdigest()
+
+
+SECRET_KEY = env.str("DJANGO_SECRET_KEY", None) or _development_secret("session")
+DESKYARD_SECRET_KEYS = env.list("DESKYARD_SECRET_KEYS", None) or [
+    base64.urlsafe_b64encode(bytes.fromhex(_development_secret("secrets"))).decode()
+]
+DESKYARD_SIGNING_KEY = (
+    env.str("DESKYARD_SIGNING_KEY", None)
+    or base64.b64encode(bytes.fromhex(_development_secret("signing"))).decode()
+)
+
+PUBLIC_URL = env.str("DESKYARD_PUBLIC_URL", f"http://127.0.0.1:{env.int('DESKYARD_PORT', 8000)}").rstrip("/")
+ALLOWED_HOSTS = env.list("DJANGO_ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
+SECURE_COOKIES = PUBLIC_URL.startswith("https://")
+
+INSTALLED_APPS = [
+    "daphne",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "django.contrib.humanize",
+    "channels",
+    "csp",
+    "django_htmx",
+    "template_partials",
+    "rest_framework",
+    "knox",
+    "django_filters",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "rules.apps.AutodiscoverRulesConfig",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "console",
+    "desktops",
+    "runs",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "console.urls"
+ASGI_APPLICATION = "console.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "console.context.shell",
+            ],
+            "builtins": ["template_partials.templatetags.partials", "console.templatetags.deskyard"],
+        },
+    }
+]
+
+# The embedded server leaves its address in the data folder (console.embedded.postgres).
+_EMBEDDED = HOME / "database.url"
+_DATABASE_URL = env.str("DATABASE_URL", None) or (_EMBEDDED.read_text().strip() if _EMBEDDED.exists() else "")
+DATABASES = {
+    "default": dj_database_url.parse(_DATABASE_URL)
+    if _DATABASE_URL
+    else {"ENGINE": "django.db.backends.postgresql", "NAME": "deskyard"}
+}
+DATABASES["default"].update(CONN_MAX_AGE=60, CONN_HEALTH_CHECKS=True)
+DATABASES["default"].setdefault("TEST", {"NAME": "test_deskyard"})
+
+AUTH_USER_MODEL = "console.User"
+AUTHENTICATION_BACKENDS = [
+    "rules.permissions.ObjectPermissionBackend",
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "home"
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
+ACCOUNT_ADAPTER = "console.accounts.InvitedOnlyAdapter"
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key"}
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATIC_ROOT = env.path("DESKYARD_STATIC_ROOT", HOME / "static")
+STATICFILES_DIRS = [
+    BASE_DIR / "static",
+    *(
+        (prefix, path)
+        for prefix, path in (
+            ("tabler", BASE_DIR / "node_modules/@tabler/core/dist/css"),
+            ("uplot", BASE_DIR / "node_modules/uplot/dist"),
+            ("novnc", BASE_DIR / "node_modules/@novnc/novnc"),
+        )
+        if path.is_dir()
+    ),
+]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "blobs": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"location": str(HOME / "blobs")},
+    },
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG or TESTING
+
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_COOKIES
+SESSION_COOKIE_SAMESITE = "Lax"
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "EXCLUDE_URL_PREFIXES": ["/admin/"],
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "style-src": [SELF],
+        "script-src": [SELF],
+        "img-src": [SELF, "data:", "blob:"],
+        "connect-src": [SELF],
+        "font-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+    },
+}
+DATA_UPLOAD_MAX_MEMORY_SIZE = 64 << 20  # the largest blob a worker may send
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "console.api.authentication.WorkspaceTokenAuthentication",
+        "console.api.authentication.WorkspaceSessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["console.api.permissions.HasScope"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PAGINATION_CLASS": "console.api.pagination.Pages",
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "console.api.problems.exception_handler",
+    "DATETIME_FORMAT": "iso-8601",
+    "UNAUTHENTICATED_USER": None,
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+REST_KNOX = {"AUTH_HEADER_PREFIX": "Bearer", "TOKEN_PREFIX": "dy_", "TOKEN_TTL": timedelta(days=90)}
+KNOX_TOKEN_MODEL = "console.Token"
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Deskyard API",
+    "VERSION": "v1",
+    "DESCRIPTION": "Runs of computer-use tasks on disposable Linux desktops. Errors are RFC 9457 problem documents.",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SERVE_AUTHENTICATION": [],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": env.str("DESKYARD_LOG_LEVEL", "INFO")},
+    "loggers": {"daphne": {"level": "WARNING"}, "django.channels.server": {"level": "WARNING"}},
+}

@@ -1,0 +1,16 @@
+"""Addresses. Pages live under /w/<workspace>/, the API under /v1, the apps are named by string."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("accounts/", include("allauth.urls")),
+    path("v1/", include("console.api.urls")),
+    path("v1/", include("desktops.api.urls")),
+    path("v1/", include("runs.api.urls")),
+    path("w/<slug:workspace>/", include("console.pages.urls")),
+    path("w/<slug:workspace>/", include("desktops.pages.urls")),
+    path("w/<slug:workspace>/", include("runs.pages.urls")),
+    path("", include("console.pages.doors")),
+]
