@@ -175,7 +175,7 @@ def canonical_apps(names: list[Any]) -> list[str]:
     return list(seen)
 
 
-# ── evaluator ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── evaluator ────────────────────────────────────────────────────────────────────────────────
 
 
 def _evaluator(raw: dict[str, Any]) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def _source(value: dict[str, Any] | None) -> Source | None:
     return Source(type=value["type"], parameters={key: item for key, item in value.items() if key != "type"})
 
 
-# ── mending ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── mending ────────────────────────────────────────────────────────────────────────────────
 
 
 def _steps(value: Any, name: str) -> list[dict[str, Any]]:
