@@ -23,10 +23,10 @@ down:
 	@if [ -x $(PYTHON) ]; then exec $(PYTHON) -m console.embedded down; else echo "Nothing is up."; fi
 
 lint: bootstrap
-	@deploy/checks.sh lint
+	@exec $(PYTHON) -m console.embedded lint
 
 test: bootstrap
-	@deploy/checks.sh test
+	@exec $(PYTHON) -m console.embedded test --end-with-parent
 
 bench: bootstrap
 	@exec $(PYTHON) -m bench

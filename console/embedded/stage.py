@@ -1,0 +1,145 @@
+"""What `make up` and `make test` have in common: the database, the container engine and the desktop
+images."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from .children import Child, Children
+from .home import PROJECT, Home
+from .postgres import EmbeddedPostgres, PostgresFailed
+from .terminal import StepFailed, Terminal
+
+Progress = Callable[[str], None]
+PR_SET_PDEATHSIG = 1
+
+
+class Ended(BaseException):
+    """Somebody asked this process to end: Ctrl-C, SIGTERM, or its terminal was closed."""
+
+
+class Stage:
+    """Owns what it started and ends it in `close`, last first."""
+
+    def __init__(self, home: Home, terminal: Terminal, environment: dict[str, str]) -> None:
+        self.home, self.terminal = home, terminal
+        self.environment = {**environment, **home.keys(), "DESKYARD_HOME": str(home.root)}
+        self.children = Children(terminal.line)
+        self.engine_sentence = ""
+        self._held = contextlib.ExitStack()
+
+    def close(self) -> None:
+        self.children.stop()
+        self._held.close()
+
+    def database(self, *, durable: bool = True) -> None:
+        """The server of DATABASE_URL where that is set, else the embedded one."""
+        if self.environment.get("DATABASE_URL"):
+            return
+        server = EmbeddedPostgres(self.home, durable=durable)
+        self._held.callback(server.stop)
+        try:
+            server.start()
+        except (PostgresFailed, OSError) as error:
+            raise StepFailed(
+                "Starting the database",
+                str(error),
+                f"Read {self.home.logs / 'postgres.log'}, or use a server of your own by DATABASE_URL.",
+            ) from error
+        for folder in server.opened:
+            self.terminal.line(f"    {folder} may now be passed through by other users: PostgreSQL's has to.")
+        self.environment["DATABASE_URL"] = server.url
+
+    def manage(self, step: str, *arguments: str) -> str:
+        """Run manage.py to its end; what it printed."""
+        done = subprocess.run(
+            ["setpriv", "--pdeathsig", "TERM", "--", sys.executable, "manage.py", *arguments],
+            cwd=PROJECT,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            log = self.home.logs / f"{arguments[0]}.log"
+            log.write_text(done.stdout + done.stderr)
+            lines = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
+            raise StepFailed(step, lines[-1].strip(), f"Read {log}, mend it, and run the same command again.")
+        return done.stdout
+
+    def engine(self) -> None:
+        """A container engine, or the process engine where no container can run."""
+        provision = importlib.import_module("desktops.worker.engine.provision")
+        try:
+            engine = provision.ensure_engine(self.home.root, self.terminal.progress)
+        except provision.ProvisionError as error:
+            raise StepFailed("Preparing the container engine", str(error), error.what_to_do) from error
+        self._held.callback(engine.stop)
+        self.environment["DESKYARD_ENGINE"] = engine.address
+        self.engine_sentence = engine.sentence
+
+    def image(self, name: str, *, on_end: Callable[[int], None] | None = None) -> Child:
+        """Build a desktop image in a process of its own, where it is missing. Ends by itself."""
+        child = Child(
+            name=f"image {name}",
+            command=[sys.executable, "-m", "console.embedded", "image", name],
+            environment=self.environment,
+            log=self.home.logs / f"image-{name}.log",
+            cwd=PROJECT,
+            restart=False,
+            on_end=on_end,
+        )
+        child.log.write_text("")
+        self.children.start(child)
+        return child
+
+    def image_now(self, name: str) -> None:
+        """The same, waiting for it and showing how far it is."""
+        codes: list[int] = []
+        child = self.image(name, on_end=codes.append)
+        while not codes:
+            self.children.watch(0.5)
+            if (words := child.last_words()) != "nothing":
+                self.terminal.progress(words)
+        if codes[0]:
+            raise StepFailed(
+                f"Building the desktop image {name}",
+                child.last_words(),
+                f"Read {child.log}, mend what it says, and run the same command again.",
+            )
+
+
+def build_image(name: str, address: str, progress: Progress) -> None:
+    """In the image's own process: build it where it is missing."""
+    build: Any = importlib.import_module("desktops.images.build")
+    provision: Any = importlib.import_module("desktops.worker.engine.provision")
+    with contextlib.closing(provision.client(address)) as client:
+        build.build(client, name, progress)
+
+
+def end_on_signals() -> None:
+    """Ctrl-C, SIGTERM and a closed terminal raise Ended once; while everything ends they are ignored."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, signal.SIG_IGN)
+        raise Ended(signal.Signals(number).name)
+
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, handle)
+
+
+def end_with_parent() -> None:
+    """SIGTERM for this process when its parent (make) is gone without a word."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -1,0 +1,111 @@
+"""`make test`: the same preparation as `make up`, then every check, the tests last."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from .home import PROJECT, Home
+from .stage import Ended, Stage, end_on_signals
+from .terminal import StepFailed, Terminal
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BIN = Path(sys.executable).parent
+LINT: list[tuple[str, list[str]]] = [
+    ("ruff check", [f"{BIN}/ruff", "check", "."]),
+    ("ruff format", [f"{BIN}/ruff", "format", "--check", "."]),
+    ("import-linter", [f"{BIN}/lint-imports"]),
+]
+DATABASE_CHECKS: list[tuple[str, list[str]]] = [
+    ("system check", [sys.executable, "manage.py", "check", "--fail-level", "WARNING"]),
+    ("migrations", [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"]),
+]
+
+
+def lint() -> int:
+    """The checks that need nothing running; the exit code."""
+    return 1 if _run(LINT, dict(os.environ), Terminal()) else 0
+
+
+def test(home: Home, arguments: list[str]) -> int:
+    """All of it. `arguments` go to pytest. Its summary is the last thing printed."""
+    terminal = Terminal()
+    home.create()
+    stage = Stage(home, terminal, {**os.environ, "DESKYARD_TESTING": "1"})
+    end_on_signals()
+    try:
+        with terminal.step("Database"):
+            stage.database(durable=False)
+        with terminal.step("Container engine"):
+            stage.engine()
+        for name in ("basic", "office"):
+            with terminal.step(f"Desktop image {name}"):
+                stage.image_now(name)
+        with terminal.step("Browser"):
+            _browser(terminal)
+        failed = _run(LINT + DATABASE_CHECKS, stage.environment, terminal)
+        if failed:
+            terminal.line(f"Failed so far: {', '.join(failed)}. The tests run all the same.")
+        code = subprocess.call(
+            ["setpriv", "--pdeathsig", "TERM", "--", sys.executable, "-m", "pytest", *arguments],
+            cwd=PROJECT,
+            env=stage.environment,
+            stdin=subprocess.DEVNULL,
+        )
+        return code or (1 if failed else 0)
+    except StepFailed as failure:
+        terminal.failed(failure)
+        return 1
+    except Ended as asked:
+        terminal.line(f"Ending ({asked}) …")
+        return 130
+    finally:
+        stage.close()
+
+
+def _run(checks: list[tuple[str, list[str]]], environment: dict[str, str], terminal: Terminal) -> list[str]:
+    """Run each; what a failing one printed is shown. The names of those that failed."""
+    failed = []
+    for name, command in checks:
+        done = subprocess.run(
+            command,
+            cwd=PROJECT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        terminal.line(f"  {'✗' if done.returncode else '✓'} {name}")
+        if done.returncode:
+            failed.append(name)
+            terminal.line(done.stdout.rstrip())
+    return failed
+
+
+def _browser(terminal: Terminal) -> None:
+    """A Chromium for the browser tests: the machine's, or Debian's by apt."""
+    if any(shutil.which(name) for name in BROWSERS):
+        return
+    terminal.progress("apt-get install chromium")
+    apt = [
+        *([] if os.geteuid() == 0 else ["sudo"]),
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        "-qy",
+    ]
+    for command in (["update"], ["--no-install-recommends", "install", "chromium", "fonts-dejavu-core"]):
+        done = subprocess.run(
+            [*apt, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+    if done.returncode:
+        raise StepFailed(
+            "Installing Chromium for the browser tests",
+            done.stderr.strip()[-300:],
+            "Install chromium yourself and run make test again.",
+        )
