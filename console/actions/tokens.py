@@ -1,0 +1,87 @@
+"""API tokens: made once, shown once, revoked for good."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from datetime import timedelta
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from ..actor import Actor
+from ..doorbell import ring
+from ..models import Scope, Token, User, Workspace
+from .workspaces import NotAllowed, require_manager
+
+log = logging.getLogger("deskyard.audit")
+NAME_LENGTH = 100
+
+
+def _check(name: str, scopes: Collection[str], expires_in: timedelta | None) -> None:
+    errors = {}
+    if not name:
+        errors["name"] = "Give the token a name, such as where it will be used."
+    elif len(name) > NAME_LENGTH:
+        errors["name"] = f"At most {NAME_LENGTH} characters."
+    unknown = sorted(set(scopes) - set(Scope.values))
+    if not scopes:
+        errors["scopes"] = "Choose at least one scope."
+    elif unknown:
+        errors["scopes"] = f"Unknown scope: {', '.join(unknown)}."
+    elif Scope.WORKERS_CONNECT in scopes and len(set(scopes)) > 1:
+        errors["scopes"] = "workers:connect stands alone: a worker host's token can do nothing else."
+    if expires_in is not None and expires_in <= timedelta():
+        errors["expires_in"] = "The expiry must lie ahead."
+    if errors:
+        raise ValidationError(errors)
+
+
+@transaction.atomic
+def issue_token(
+    *,
+    workspace: Workspace,
+    user: User,
+    name: str,
+    scopes: Collection[str],
+    expires_in: timedelta | None,
+    actor: Actor,
+) -> tuple[Token, str]:
+    """The token's row and its secret, `dy_…`, which is stored nowhere. expires_in None: never.
+
+    ValidationError by field on bad input; NotAllowed for somebody else's token, or a worker's, by a member.
+    """
+    name = name.strip()
+    _check(name, scopes, expires_in)
+    if Scope.WORKERS_CONNECT in scopes:
+        require_manager(workspace, actor, what="make tokens for worker hosts")
+    if actor.user != user:
+        require_manager(workspace, actor, what="make tokens for others")
+    if not workspace.memberships.filter(user=user).exists():
+        raise NotAllowed(f"{user} is not a member of {workspace}.")
+    ordered = [scope for scope in Scope.values if scope in scopes]
+    try:
+        with transaction.atomic():
+            token, secret = Token.objects.create(
+                user, expires_in, workspace=workspace, name=name, scopes=ordered
+            )
+    except IntegrityError as error:
+        raise ValidationError({"name": f"A live token named “{name}” exists already."}) from error
+    log.info("token.issued workspace=%s token=%s by=%s", workspace.slug, token.token_key, actor.label)
+    return token, secret
+
+
+@transaction.atomic
+def revoke_token(token: Token, *, actor: Actor) -> Token:
+    """Refused from this moment on. Revoking twice changes nothing. NotAllowed for another's token by a member."""
+    if actor.user != token.user:
+        require_manager(token.workspace, actor, what="revoke the tokens of others")
+    revoked = Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())
+    token.refresh_from_db()
+    if revoked:
+        log.info(
+            "token.revoked workspace=%s token=%s by=%s", token.workspace.slug, token.token_key, actor.label
+        )
+        ring(f"workspace.{token.workspace.slug}")
+    return token

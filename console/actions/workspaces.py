@@ -1,0 +1,138 @@
+"""Workspaces and who belongs to them. The rules about roles are here; pages, API and commands only call.
+
+Owners and admins manage people; only an owner makes or unmakes an owner; a workspace always keeps one.
+Operators (platform staff) and Deskyard itself may do all of it except leave a workspace without an owner.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from ..actor import Actor
+from ..doorbell import ring
+from ..models import Budget, Membership, Token, User, Workspace
+
+log = logging.getLogger("deskyard.audit")
+OWNER = Membership.Role.OWNER
+
+
+class NotAllowed(Exception):
+    """The actor's role does not reach this far. The message is a sentence for them."""
+
+
+class LastOwner(Exception):
+    """A workspace needs at least one owner. Make somebody else an owner first."""
+
+    def __str__(self) -> str:
+        return str(self.__doc__)
+
+
+class AlreadyMember(Exception):
+    """This person is a member already. Change their role in the list."""
+
+    def __str__(self) -> str:
+        return str(self.__doc__)
+
+
+def require_manager(workspace: Workspace, actor: Actor, *, what: str) -> Membership | None:
+    """The actor's membership if they manage the workspace, None for operator and system; else NotAllowed."""
+    if actor.kind in ("operator", "system"):
+        return None
+    membership = Membership.objects.filter(workspace=workspace, user=actor.user).first()
+    if membership is None or not membership.manages:
+        raise NotAllowed(f"Only owners and admins may {what}.")
+    return membership
+
+
+def _require_owner_for_owners(acting: Membership | None, *roles: str) -> None:
+    if acting is not None and OWNER in roles and acting.role != OWNER:
+        raise NotAllowed("Only an owner may make, change or remove an owner.")
+
+
+def _require_known(role: str) -> None:
+    if role not in Membership.Role.values:
+        raise ValidationError({"role": f"Unknown role “{role}”."})
+
+
+def _require_another_owner(membership: Membership) -> None:
+    """Call with the workspace's row locked, so that two owners cannot leave at the same moment."""
+    owners = Membership.objects.filter(workspace=membership.workspace, role=OWNER)
+    if membership.role == OWNER and not owners.exclude(pk=membership.pk).exists():
+        raise LastOwner
+
+
+@transaction.atomic
+def create_workspace(*, slug: str, name: str, owner: User) -> Workspace:
+    """A workspace with its root budget (no cap yet) and its first owner. ValidationError on a bad or taken slug."""
+    workspace = Workspace(slug=slug, name=name)
+    workspace.full_clean()
+    workspace.save()
+    Budget.objects.create(workspace=workspace)
+    Membership.objects.create(workspace=workspace, user=owner, role=OWNER)
+    log.info("workspace.created workspace=%s owner=%s", slug, owner.pk)
+    return workspace
+
+
+@transaction.atomic
+def add_member(workspace: Workspace, *, user: User, role: str, actor: Actor) -> Membership:
+    acting = require_manager(workspace, actor, what="add members")
+    _require_known(role)
+    _require_owner_for_owners(acting, role)
+    try:
+        with transaction.atomic():
+            membership = Membership.objects.create(workspace=workspace, user=user, role=role)
+    except IntegrityError as error:
+        raise AlreadyMember from error
+    _record("member.added", membership, actor)
+    return membership
+
+
+@transaction.atomic
+def change_role(membership: Membership, *, role: str, actor: Actor) -> Membership:
+    acting = require_manager(membership.workspace, actor, what="change roles")
+    _require_known(role)
+    membership = _locked(membership)
+    _require_owner_for_owners(acting, role, membership.role)
+    if role == membership.role:
+        return membership
+    if role != OWNER:
+        _require_another_owner(membership)
+    membership.role = role
+    membership.save(update_fields=["role"])
+    _record("member.role_changed", membership, actor)
+    return membership
+
+
+@transaction.atomic
+def remove_member(membership: Membership, *, actor: Actor) -> None:
+    """Remove somebody (or oneself). Their tokens for this workspace are revoked with it."""
+    leaving = actor.kind == "user" and actor.user == membership.user
+    acting = None if leaving else require_manager(membership.workspace, actor, what="remove members")
+    membership = _locked(membership)
+    _require_owner_for_owners(acting, membership.role)
+    _require_another_owner(membership)
+    tokens = Token.objects.for_workspace(membership.workspace).filter(user=membership.user, revoked_at=None)
+    tokens.update(revoked_at=timezone.now())
+    _record("member.removed", membership, actor)
+    membership.delete()
+
+
+def _locked(membership: Membership) -> Membership:
+    Workspace.objects.select_for_update().get(pk=membership.workspace_id)
+    return Membership.objects.select_related("workspace", "user").get(pk=membership.pk)
+
+
+def _record(what: str, membership: Membership, actor: Actor) -> None:
+    log.info(
+        "%s workspace=%s user=%s role=%s by=%s",
+        what,
+        membership.workspace.slug,
+        membership.user_id,
+        membership.role,
+        actor.label,
+    )
+    ring(f"workspace.{membership.workspace.slug}")
