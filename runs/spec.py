@@ -1,0 +1,433 @@
+"""The one check of a run document. API, wizard, MCP and commands all ask here; nothing else decides what is a run.
+
+The document (every other key is refused):
+
+    {"kind": "scripted_test", "name": "nightly smoke", "task_set": "deskyard-basics", "tasks": ["rename-folder"],
+     "template": "basic@1", "parallel_copies": 1, "fork_copies": 1, "prefix_steps": 0, "max_steps": 15,
+     "rounds": 1, "spend_cap_usd": "0.50", "time_cap_minutes": 30, "stop_after_valid": null, "model": null}
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from console.models import Workspace
+from desktops.models import TemplateVersion
+
+from . import limits
+from .models import Run, Task, TaskSet
+
+MOST_ERRORS: Final = 50  # a hostile document gets a bounded reply
+MOST_NAMES: Final = 20  # task ids named in one message
+
+NOT_OFFERED: Final = {
+    "evaluation": (
+        "Evaluations are not offered yet: no model evaluation has been verified end to end on this deployment. "
+        "It needs a model endpoint and its key, which the platform operator places on the worker. "
+        "Use scripted_test."
+    ),
+    "training": "Training is not offered in this version: runs change no weights. Use scripted_test.",
+}
+
+
+@dataclass(frozen=True)
+class FieldError:
+    """`field` is the document's key ("" for the document itself), `code` is stable, `message` is for people."""
+
+    field: str
+    code: str
+    message: str
+
+
+class SpecRejected(Exception):
+    """The run document has errors; nothing was stored."""
+
+    def __init__(self, errors: list[FieldError]) -> None:
+        super().__init__("; ".join(f"{error.field}: {error.message}" for error in errors))
+        self.errors = errors
+
+
+@dataclass(frozen=True)
+class CheckedSpec:
+    """`spec` is the document with its defaults, JSON values only (money as a string with two places);
+    `tasks` are in the document's order; `planned` attempts; `spend_cap` in dollars."""
+
+    spec: dict[str, Any]
+    task_set: TaskSet
+    tasks: list[Task]
+    template_version: TemplateVersion
+    planned: int
+    spend_cap: Decimal
+
+
+class StrictString(serializers.CharField):
+    """A JSON string; numbers are not turned into one."""
+
+    default_error_messages = {"invalid": "Must be a string."}
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class RangedInteger(serializers.IntegerField):
+    """A JSON integer within a range of `runs.limits`; strings, booleans and 1.0 are not integers."""
+
+    default_error_messages = {"invalid": "Must be a whole number."}
+
+    def __init__(self, allowed: limits.Range, **options: Any) -> None:
+        self.allowed = allowed
+        span = f"Must be between {allowed.low:,} and {allowed.high:,}."
+        options["error_messages"] = {"min_value": span, "max_value": span}
+        super().__init__(min_value=allowed.low, max_value=allowed.high, **options)
+
+    def to_internal_value(self, data: Any) -> int:
+        if not isinstance(data, int) or isinstance(data, bool):
+            self.fail("invalid")
+        return data
+
+
+@extend_schema_field({"type": "string", "pattern": r"^\d{1,6}(\.\d{1,2})?$", "example": "0.50"})
+class Dollars(serializers.Field[Decimal, Any, str, Any]):
+    """Dollars as a decimal string or a JSON number with at most two places, never rounded."""
+
+    default_error_messages = {
+        "invalid": 'Must be an amount in dollars, such as "0.50".',
+        "too_many_decimals": "Whole cents only: at most two places after the point.",
+        "min_value": f"Must be at least {limits.SPEND_CAP_MIN}: a run that may spend nothing starts no desktop.",
+        "max_value": f"Must be at most {limits.SPEND_CAP_MAX:,}.",
+    }
+
+    def to_internal_value(self, data: Any) -> Decimal:
+        amount = self._amount(data)
+        if amount < limits.SPEND_CAP_MIN and amount <= 0:
+            self.fail("min_value")
+        if amount > limits.SPEND_CAP_MAX:
+            self.fail("max_value")
+        exponent = amount.as_tuple().exponent
+        if isinstance(exponent, int) and -exponent > limits.SPEND_CAP_PLACES:
+            self.fail("too_many_decimals")
+        return amount.quantize(Decimal(1).scaleb(-limits.SPEND_CAP_PLACES))
+
+    def _amount(self, data: Any) -> Decimal:
+        if isinstance(data, bool) or not isinstance(data, str | int | float | Decimal):
+            self.fail("invalid")
+        if isinstance(data, str) and not re.fullmatch(r"-?[0-9]{1,40}(\.[0-9]{1,40})?", data.strip()):
+            self.fail("invalid")
+        try:
+            # str() of a float is its shortest form, what its writer wrote: 0.1 is 0.1 here.
+            amount = Decimal(str(data).strip())
+        except (InvalidOperation, ValueError):
+            self.fail("invalid")
+        if not amount.is_finite():
+            self.fail("invalid")
+        return amount
+
+    def to_representation(self, value: Decimal) -> str:
+        return str(value)
+
+
+@extend_schema_field({"type": "object", "nullable": True, "description": "Must be null for a scripted test."})
+class ModelField(serializers.JSONField):
+    pass
+
+
+class RunSpecSerializer(serializers.Serializer[Any]):
+    """Shape, types and ranges. What needs the database is `check`'s."""
+
+    kind = serializers.ChoiceField(
+        choices=[Run.Kind.SCRIPTED_TEST.value], help_text="Replays recipes. Evaluations are not offered yet."
+    )
+    name = StrictString(
+        max_length=limits.NAME_LENGTH,
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        default="",
+        help_text="Made from the tasks when left out.",
+    )
+    task_set = StrictString(max_length=50, help_text="Name of a task set; its newest version is meant.")
+    tasks = serializers.ListField(
+        child=StrictString(max_length=100),
+        min_length=limits.TASKS.low,
+        max_length=limits.TASKS.high,
+        help_text="Task ids of the set, each once.",
+        error_messages={
+            "not_a_list": "Must be a list of task ids.",
+            "min_length": "Choose at least one task.",
+            "empty": "Choose at least one task.",
+            "max_length": f"At most {limits.TASKS.high} tasks fit in one run.",
+        },
+    )
+    template = StrictString(max_length=80, help_text="A published version, such as basic@1.")
+    parallel_copies = RangedInteger(
+        limits.PARALLEL_COPIES,
+        required=False,
+        default=limits.PARALLEL_COPIES.default,
+        help_text="Copies of each task; at most the workspace's run parallelism.",
+    )
+    fork_copies = RangedInteger(
+        limits.FORK_COPIES,
+        required=False,
+        default=limits.FORK_COPIES.default,
+        help_text="Above 1 needs at least one prefix step.",
+    )
+    prefix_steps = RangedInteger(
+        limits.PREFIX_STEPS,
+        required=False,
+        default=limits.PREFIX_STEPS.default,
+        help_text="Actions played once before the fork.",
+    )
+    max_steps = RangedInteger(
+        limits.MAX_STEPS, required=False, default=limits.MAX_STEPS.default, help_text="Per attempt."
+    )
+    rounds = RangedInteger(limits.ROUNDS, required=False, default=limits.ROUNDS.default)
+    spend_cap_usd = Dollars(help_text="Measured compute cost never passes it.")
+    time_cap_minutes = RangedInteger(
+        limits.TIME_CAP_MINUTES, required=False, default=limits.TIME_CAP_MINUTES.default
+    )
+    stop_after_valid = RangedInteger(
+        limits.STOP_AFTER_VALID,
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Stop once so many attempts are valid; at most the planned attempts.",
+    )
+    model = ModelField(required=False, allow_null=True, default=None)
+
+    def validate_kind(self, kind: str) -> str:
+        return str(kind)
+
+
+FIELDS: Final = tuple(RunSpecSerializer().fields)
+
+
+def check(document: object, *, workspace: Workspace) -> CheckedSpec:
+    """The document, checked against the ranges and against what the workspace has. Writes nothing.
+
+    Raises SpecRejected with every error found, at most MOST_ERRORS.
+    """
+    examination = _Examination(workspace)
+    examination.examine(document)
+    if examination.errors or examination.checked is None:
+        raise SpecRejected(examination.errors[:MOST_ERRORS])
+    return examination.checked
+
+
+def check_fields(document: object, fields: Collection[str], *, workspace: Workspace) -> list[FieldError]:
+    """The errors `check` would raise about these fields: one step of the wizard, the rest not filled in yet."""
+    examination = _Examination(workspace)
+    examination.examine(document)
+    return [error for error in examination.errors if error.field in fields]
+
+
+@dataclass
+class _Examination:
+    """Goes through a document once and notes every error; a rule whose fields are wrong already is left out."""
+
+    workspace: Workspace
+    errors: list[FieldError] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+    checked: CheckedSpec | None = None
+
+    def refuse(self, name: str, code: str, message: str) -> None:
+        self.errors.append(FieldError(name, code, message))
+
+    def has(self, *names: str) -> bool:
+        return all(name in self.values for name in names)
+
+    def examine(self, document: object) -> None:
+        if not isinstance(document, Mapping):
+            self.refuse("", "not_an_object", "The run document must be a JSON object.")
+            return
+        self._shape(document)
+        task_set = self._task_set()
+        template_version = self._template()
+        tasks = self._tasks(task_set, template_version)
+        self._rules()
+        if self.errors or task_set is None or template_version is None:
+            return
+        spec = {name: self.values[name] for name in FIELDS}
+        spec["spend_cap_usd"] = str(self.values["spend_cap_usd"])
+        spec["name"] = self.values["name"] or _name_for(task_set, tasks)
+        self.checked = CheckedSpec(
+            spec, task_set, tasks, template_version, self._planned(), self.values["spend_cap_usd"]
+        )
+
+    def _shape(self, document: Mapping[Any, Any]) -> None:
+        for key in document:
+            if key not in FIELDS:
+                near = difflib.get_close_matches(str(key)[:100], FIELDS, n=1)
+                hint = f" Did you mean {near[0]}?" if near else ""
+                self.refuse(str(key)[:100], "unknown_field", f"A run document has no such field.{hint}")
+                if len(self.errors) >= MOST_ERRORS:
+                    break
+        kind = document.get("kind")
+        if isinstance(kind, str) and kind in NOT_OFFERED:
+            self.refuse("kind", "not_offered", NOT_OFFERED[kind])
+            # The rest is examined as what is offered, so that all is said at once.
+            document = {**document, "kind": Run.Kind.SCRIPTED_TEST.value}
+        serializer = RunSpecSerializer()
+        for name, part in serializer.fields.items():
+            try:
+                value = part.run_validation(document.get(name, serializers.empty))
+            except serializers.ValidationError as error:
+                self.refuse(name, *_first(name, error))
+            except serializers.SkipField:
+                continue
+            else:
+                self.values[name] = value
+
+    def _task_set(self) -> TaskSet | None:
+        if not self.has("task_set"):
+            return None
+        name = self.values["task_set"]
+        sets = TaskSet.objects.for_workspace(self.workspace).current()
+        found = sets.filter(name=name).first()
+        if found is None:
+            known = _listed(sets.values_list("name", flat=True)[: MOST_NAMES + 1])
+            self.refuse(
+                "task_set",
+                "unknown_task_set",
+                f"This workspace has no task set of that name. It has: {known or 'none'}.",
+            )
+        return found
+
+    def _template(self) -> TemplateVersion | None:
+        if not self.has("template"):
+            return None
+        named = self.values["template"]
+        versions = TemplateVersion.objects.filter(template__workspace=self.workspace).select_related(
+            "template"
+        )
+        name, at, number = named.partition("@")
+        published = [
+            str(v) for v in versions.filter(status=TemplateVersion.Status.PUBLISHED)[: MOST_NAMES + 1]
+        ]
+        if not at:
+            fitting = [known for known in published if known.startswith(f"{name}@")]
+            example = fitting[0] if fitting else f"{name}@1"
+            self.refuse("template", "version_missing", f"Name the version too, such as {example}.")
+            return None
+        found = None
+        if re.fullmatch(r"[1-9][0-9]{0,8}", number, re.ASCII):
+            found = versions.filter(template__name=name, version=int(number)).first()
+        if found is None:
+            known = _listed(published)
+            self.refuse(
+                "template",
+                "unknown_template",
+                f"This workspace has no such template version. Published: {known or 'none'}.",
+            )
+        elif found.status == TemplateVersion.Status.DRAFT:
+            self.refuse("template", "draft_template", f"{found} is a draft. Publish it first.")
+            return None
+        elif found.status == TemplateVersion.Status.RETIRED:
+            self.refuse("template", "retired_template", f"{found} is retired and takes no new runs.")
+            return None
+        return found
+
+    def _tasks(self, task_set: TaskSet | None, template_version: TemplateVersion | None) -> list[Task]:
+        if not self.has("tasks"):
+            return []
+        ids: list[str] = self.values["tasks"]
+        twice = sorted({task_id for task_id in ids if ids.count(task_id) > 1})
+        if twice:
+            self.refuse("tasks", "duplicate_task", f"Named more than once: {_listed(twice)}.")
+        if task_set is None:
+            return []
+        found = {task.task_id: task for task in Task.objects.filter(task_set=task_set, task_id__in=ids)}
+        unknown = [task_id for task_id in dict.fromkeys(ids) if task_id not in found]
+        if unknown:
+            self.refuse("tasks", "unknown_task", f"Not in {task_set}: {_listed(unknown)}.")
+        if self.values.get("kind") == Run.Kind.SCRIPTED_TEST:
+            without = [task.task_id for task in found.values() if not task.has_recipe]
+            if without:
+                self.refuse(
+                    "tasks",
+                    "no_recipe",
+                    "A scripted test replays a recipe, and no recipe is known for: "
+                    f"{_listed(sorted(without), most=limits.TASKS.high)}.",
+                )
+        if template_version is not None:
+            self._apps(template_version, list(found.values()))
+        return [found[task_id] for task_id in ids if task_id in found]
+
+    def _apps(self, version: TemplateVersion, tasks: list[Task]) -> None:
+        lacking = [task for task in tasks if version.template.name not in task.templates]
+        if lacking:
+            able = set.intersection(*(set(task.templates) for task in lacking))
+            hint = f" Templates that do: {_listed(sorted(able))}." if able else ""
+            self.refuse(
+                "template",
+                "lacks_apps",
+                f"{version} does not have the applications of: "
+                f"{_listed(sorted(task.task_id for task in lacking))}.{hint}",
+            )
+
+    def _rules(self) -> None:
+        values = self.values
+        if (
+            self.has("fork_copies", "prefix_steps")
+            and values["fork_copies"] > 1
+            and not values["prefix_steps"]
+        ):
+            self.refuse("fork_copies", "fork_needs_prefix", "A fork needs at least one prefix step.")
+        if self.has("parallel_copies") and values["parallel_copies"] > self.workspace.run_parallelism:
+            self.refuse(
+                "parallel_copies",
+                "above_run_parallelism",
+                f"At most {self.workspace.run_parallelism}: the run parallelism of this workspace.",
+            )
+        if values.get("model") is not None:
+            self.refuse("model", "not_allowed", "A scripted test plays no model: leave it null.")
+        if values.get("stop_after_valid") and self.has("tasks", "parallel_copies", "fork_copies", "rounds"):
+            planned = self._planned()
+            if values["stop_after_valid"] > planned:
+                self.refuse(
+                    "stop_after_valid",
+                    "above_planned",
+                    f"This run has {planned:,} attempts, so the target can be at most that.",
+                )
+
+    def _planned(self) -> int:
+        values = self.values
+        planned: int = len(values["tasks"]) * values["parallel_copies"] * values["fork_copies"]
+        return planned * int(values["rounds"])
+
+
+def _first(name: str, error: serializers.ValidationError) -> tuple[str, str]:
+    """Code and message of the first thing wrong with a field; a list's item is named by its place."""
+    detail: Any = error.detail
+    where = ""
+    while not hasattr(detail, "code"):
+        if isinstance(detail, dict):
+            place, detail = next(iter(detail.items()))
+            where = f"Item {int(place) + 1}: " if isinstance(place, int) else ""
+        else:
+            detail = detail[0]
+    if name == "kind" and detail.code == "invalid_choice":
+        return "unknown_kind", "Must be scripted_test."
+    if detail.code in ("required", "null"):
+        return str(detail.code), "This field is required."
+    return str(detail.code), f"{where}{detail}"
+
+
+def _listed(names: Iterable[str], most: int = MOST_NAMES) -> str:
+    names = list(names)
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
+
+
+def _name_for(task_set: TaskSet, tasks: list[Task]) -> str:
+    what = (tasks[0].title or tasks[0].task_id) if len(tasks) == 1 else f"{task_set.name}, {len(tasks)} tasks"
+    return f"Scripted test: {what}"[: limits.NAME_LENGTH]
