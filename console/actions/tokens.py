@@ -10,9 +10,9 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from ..actor import Actor
-from ..doorbell import ring
-from ..models import Scope, Token, User, Workspace
+from console.actor import Actor
+from console.doorbell import ring
+from console.models import Scope, Token, User, Workspace
 from .workspaces import NotAllowed, require_manager
 
 log = logging.getLogger("deskyard.audit")
@@ -74,7 +74,7 @@ def issue_token(
 
 @transaction.atomic
 def revoke_token(token: Token, *, actor: Actor) -> Token:
-    """Refused from this moment on. Revoking twice changes nothing. NotAllowed for another's token by a member."""
+    """Refused from now on; revoking twice changes nothing. NotAllowed for another's token by a member."""
     if actor.user != token.user:
         require_manager(token.workspace, actor, what="revoke the tokens of others")
     revoked = Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())

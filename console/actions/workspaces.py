@@ -12,9 +12,9 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from ..actor import Actor
-from ..doorbell import ring
-from ..models import Budget, Membership, Token, User, Workspace
+from console.actor import Actor
+from console.doorbell import ring
+from console.models import Budget, Membership, Token, User, Workspace
 
 log = logging.getLogger("deskyard.audit")
 OWNER = Membership.Role.OWNER
@@ -67,7 +67,7 @@ def _require_another_owner(membership: Membership) -> None:
 
 @transaction.atomic
 def create_workspace(*, slug: str, name: str, owner: User) -> Workspace:
-    """A workspace with its root budget (no cap yet) and its first owner. ValidationError on a bad or taken slug."""
+    """A workspace, its root budget (no cap yet), its first owner. ValidationError on a bad or taken slug."""
     workspace = Workspace(slug=slug, name=name)
     workspace.full_clean()
     workspace.save()
