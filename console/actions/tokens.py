@@ -13,6 +13,7 @@ from django.utils import timezone
 from console.actor import Actor
 from console.doorbell import ring
 from console.models import Scope, Token, User, Workspace
+
 from .workspaces import NotAllowed, require_manager
 
 log = logging.getLogger("deskyard.audit")
