@@ -1,10 +1,11 @@
-"""The one check of a run document. API, wizard, MCP and commands ask here; nothing else decides what is a run.
+"""The one check of a run document. API, wizard, MCP and commands ask here, and nobody decides elsewhere.
 
 The document (every other key is refused):
 
     {"kind": "scripted_test", "name": "nightly smoke", "task_set": "deskyard-basics",
-     "tasks": ["rename-folder"], "template": "basic@1", "parallel_copies": 1, "fork_copies": 1, "prefix_steps": 0, "max_steps": 15,
-     "rounds": 1, "spend_cap_usd": "0.50", "time_cap_minutes": 30, "stop_after_valid": null, "model": null}
+     "tasks": ["rename-folder"], "template": "basic@1", "parallel_copies": 1, "fork_copies": 1,
+     "prefix_steps": 0, "max_steps": 15, "rounds": 1, "spend_cap_usd": "0.50", "time_cap_minutes": 30,
+     "stop_after_valid": null, "model": null}
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ MOST_NAMES: Final = 20  # task ids named in one message
 NOT_OFFERED: Final = {
     "evaluation": (
         "Evaluations are not offered yet: no model evaluation has been verified end to end on this "
-        "deployment. It needs a model endpoint and its key, which the platform operator places on the worker. "
-        "Use scripted_test."
+        "deployment. It needs a model endpoint and its key, which the platform operator places on the "
+        "worker. Use scripted_test."
     ),
     "training": "Training is not offered in this version: runs change no weights. Use scripted_test.",
 }
@@ -99,7 +100,7 @@ def check_fields(document: object, fields: Collection[str], *, workspace: Worksp
 
 @dataclass
 class _Examination:
-    """Goes through a document once and notes every error; a rule on fields that are wrong already is left out."""
+    """Goes through a document once and notes every error; rules on fields already wrong are left out."""
 
     workspace: Workspace
     errors: list[FieldError] = field(default_factory=list)
