@@ -54,7 +54,6 @@ class LedgerEntry(models.Model):
     budget = models.ForeignKey(Budget, on_delete=models.PROTECT, related_name="entries")
     subject = models.UUIDField(unique=True, help_text="The computer.")
     rate_usd_per_hour = money_field()
-    reserved = money_field(default=Decimal(0))
     opened_at = models.DateTimeField()
     settled_at = models.DateTimeField(null=True, blank=True)
     seconds = models.DecimalField(max_digits=12, decimal_places=3, null=True, blank=True)
@@ -67,7 +66,7 @@ class LedgerEntry(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(settled_at=None, cost=None, seconds=None)
-                | Q(settled_at__isnull=False, cost__isnull=False, seconds__isnull=False, reserved=0),
+                | Q(settled_at__isnull=False, cost__isnull=False, seconds__isnull=False),
                 name="ledger_settled_whole",
             )
         ]

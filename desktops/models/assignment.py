@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from decimal import Decimal
 from typing import Self
 
+from console.models.budget import money_field
 from django.db import models
 from django.db.models import Q
 
@@ -40,7 +42,8 @@ class Assignment(models.Model):
     stop_reason = models.CharField(max_length=100, blank=True)
     lease_until = models.DateTimeField()
     paid_until = models.DateTimeField()
-    rate_usd_per_hour = models.DecimalField(max_digits=14, decimal_places=6)
+    rate_usd_per_hour = money_field()
+    reserved = money_field(default=Decimal(0), help_text="Held in the budgets for desktops of this assignment.")
     offered_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 
@@ -48,6 +51,7 @@ class Assignment(models.Model):
 
     class Meta:
         constraints = [
+            models.CheckConstraint(condition=Q(reserved__gte=0), name="assignment_reserved_not_negative"),
             models.UniqueConstraint(
                 fields=["kind", "subject"],
                 condition=Q(status__in=["offered", "held", "stopping"]),

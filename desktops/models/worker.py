@@ -38,6 +38,7 @@ class Worker(models.Model):
     memory_mb = models.PositiveIntegerField(default=0)
     disk_free_mb = models.PositiveIntegerField(default=0)
     images = models.JSONField(default=list, help_text="Template images on the host: name, version, digest.")
+    connection = models.UUIDField(null=True, blank=True, help_text="The socket that speaks for it; the newest wins.")
     connected = models.BooleanField(default=False)
     paused = models.BooleanField(default=False, help_text="Takes no new work; what plays is finished.")
     last_seen_at = models.DateTimeField(null=True, blank=True)

@@ -26,7 +26,9 @@ class Click(_Action):
     x: X
     y: Y
     button: Button = "left"
-    keys: list[str] = Field(default=[], max_length=4, description="Modifiers held meanwhile, as X keysym names.")
+    keys: list[str] = Field(
+        default=[], max_length=4, description="Modifiers held meanwhile, as X keysym names."
+    )
 
 
 class DoubleClick(_Action):
@@ -99,7 +101,10 @@ class Fail(_Action):
 
 
 Action = Annotated[
-    Click | DoubleClick | Move | Drag | Scroll | Type | Key | Wait | Done | Fail, Field(discriminator="action")
+    Click | DoubleClick | Move | Drag | Scroll | Type | Key | Wait | Done | Fail,
+    Field(discriminator="action"),
 ]
 action_adapter: TypeAdapter[Action] = TypeAdapter(Action)
-recipe_adapter: TypeAdapter[list[Action]] = TypeAdapter(Annotated[list[Action], Field(min_length=1, max_length=50)])
+recipe_adapter: TypeAdapter[list[Action]] = TypeAdapter(
+    Annotated[list[Action], Field(min_length=1, max_length=50)]
+)

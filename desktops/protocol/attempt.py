@@ -149,7 +149,14 @@ class AttemptEnded(_Record):
 
 
 AttemptRecord = Annotated[
-    ComputerStarted | ComputerReady | ComputerStopped | SetupDone | StepTaken | Verifying | Verdict | AttemptEnded,
+    ComputerStarted
+    | ComputerReady
+    | ComputerStopped
+    | SetupDone
+    | StepTaken
+    | Verifying
+    | Verdict
+    | AttemptEnded,
     Field(discriminator="kind"),
 ]
 record_adapter: TypeAdapter[AttemptRecord] = TypeAdapter(AttemptRecord)

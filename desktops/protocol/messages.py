@@ -140,7 +140,9 @@ class Refused(_Message):
     type: Literal["refused"] = "refused"
     code: str
     detail: str
-    number: int | None = Field(default=None, description="The spool item meant, if one is: it counts as applied.")
+    number: int | None = Field(
+        default=None, description="The spool item meant, if one is: it counts as applied."
+    )
     assignment: str | None = None
     epoch: int | None = Field(default=None, description="The lease meant; a newer one of it is not touched.")
 

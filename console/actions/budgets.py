@@ -1,0 +1,94 @@
+"""Money moves here and nowhere else: reserve ahead, settle what was used, release the rest.
+
+A budget's ancestors are locked root first, so two movements can never wait for each other, and a movement is applied at
+every level or at none. The database refuses any that would lift spent + reserved above a cap.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_FLOOR, ROUND_UP, Decimal
+
+from django.db import transaction
+
+from console.models import Budget, Workspace
+
+CENT_FRACTION = Decimal("0.000001")
+
+
+class BudgetExhausted(Exception):
+    """The amount does not fit under a cap. `budget` is the level nearest the root at which it does not."""
+
+    def __init__(self, budget: Budget, left: Decimal) -> None:
+        super().__init__(f"{left} left of {budget.cap}")
+        self.budget = budget
+        self.left = left
+
+
+def cost_of(seconds: Decimal, rate_usd_per_hour: Decimal) -> Decimal:
+    """Dollars for that many desktop seconds, rounded up to a millionth."""
+    return (seconds * rate_usd_per_hour / 3600).quantize(CENT_FRACTION, rounding=ROUND_UP)
+
+
+def seconds_for(amount: Decimal, rate_usd_per_hour: Decimal) -> int:
+    """Whole desktop seconds that the amount buys."""
+    if rate_usd_per_hour <= 0:
+        return 10**9
+    return int((amount * 3600 / rate_usd_per_hour).to_integral_value(rounding=ROUND_FLOOR))
+
+
+def root_budget(workspace: Workspace) -> Budget:
+    """The workspace's own budget; without a cap until somebody sets one."""
+    budget, _ = Budget.objects.get_or_create(workspace=workspace, parent=None)
+    return budget
+
+
+def open_budget(*, workspace: Workspace, cap: Decimal) -> Budget:
+    return Budget.objects.create(workspace=workspace, parent=root_budget(workspace), cap=cap)
+
+
+def _locked_chain(budget: Budget) -> list[Budget]:
+    """The budget and its ancestors, root first, locked."""
+    ids = [budget.pk]
+    parent = budget.parent_id
+    while parent is not None:
+        ids.append(parent)
+        parent = Budget.objects.values_list("parent_id", flat=True).get(pk=parent)
+    ids.reverse()
+    rows = {row.pk: row for row in Budget.objects.select_for_update().filter(pk__in=ids).order_by("pk")}
+    return [rows[pk] for pk in ids]
+
+
+def affordable(budget: Budget) -> tuple[Decimal | None, Budget | None]:
+    """What is left at the tightest level (None: no cap anywhere), and that level."""
+    left, tightest = None, None
+    for level in _locked_chain(budget):
+        if level.left is not None and (left is None or level.left < left):
+            left, tightest = level.left, level
+    return left, tightest
+
+
+@transaction.atomic
+def reserve(budget: Budget, amount: Decimal) -> None:
+    """Hold the amount at every level. Raises BudgetExhausted and holds nothing if it does not fit at one."""
+    chain = _locked_chain(budget)
+    for level in chain:
+        if level.left is not None and level.left < amount:
+            raise BudgetExhausted(level, level.left)
+    for level in chain:
+        level.reserved += amount
+        level.save(update_fields=["reserved"])
+
+
+@transaction.atomic
+def settle(budget: Budget, *, reserved: Decimal, cost: Decimal) -> None:
+    """Turn `cost` of a reservation into spending and release the rest. cost ≤ reserved."""
+    for level in _locked_chain(budget):
+        level.reserved -= reserved
+        level.spent += cost
+        level.save(update_fields=["reserved", "spent"])
+
+
+def release(budget: Budget, amount: Decimal) -> None:
+    """Give a reservation back unused."""
+    if amount:
+        settle(budget, reserved=amount, cost=Decimal(0))

@@ -1,0 +1,141 @@
+"""The kinds of event a run's log may hold: a closed, versioned union, and the one way to append to it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar, Literal
+
+from console.doorbell import ring
+from django.utils import timezone
+from pydantic import BaseModel, ConfigDict
+
+from .models import Attempt, Event, Run
+
+
+class RunEvent(BaseModel):
+    """Base of all kinds. `kind` and `version` name the shape of what is stored under `data`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+
+
+class RunCreated(RunEvent):
+    kind = "run_created"
+    actor: str
+    planned: int
+
+
+class RunStatusChanged(RunEvent):
+    kind = "run_status"
+    old: str
+    new: str
+    reason: str = ""
+    actor: str = ""
+    detail: str = ""
+
+
+class RunStopping(RunEvent):
+    """The run was told to end; desktops are going away."""
+
+    kind = "run_stopping"
+    reason: str
+    actor: str
+    detail: str = ""
+
+
+class RoundCreated(RunEvent):
+    kind = "round_created"
+    round: int
+    attempts: int
+
+
+class AttemptOffered(RunEvent):
+    kind = "attempt_offered"
+    try_number: int
+    worker: str
+
+
+class ComputerStarted(RunEvent):
+    kind = "computer_started"
+    computer: str
+    worker: str
+
+
+class ComputerReady(RunEvent):
+    kind = "computer_ready"
+    computer: str
+    seconds: float
+
+
+class ComputerStopped(RunEvent):
+    kind = "computer_stopped"
+    computer: str
+    reason: str
+    seconds: float
+    cost_usd: str
+
+
+class SetupDone(RunEvent):
+    kind = "setup_done"
+    seconds: float
+    steps: int
+
+
+class StepTaken(RunEvent):
+    kind = "step"
+    step: int
+    action: str
+    took_ms: int
+    screenshot: str
+
+
+class AttemptVerifying(RunEvent):
+    kind = "attempt_verifying"
+
+
+class AttemptVerdict(RunEvent):
+    kind = "attempt_verdict"
+    reward: float
+    outcome: Literal["success", "fail"]
+
+
+class TryFailed(RunEvent):
+    """An infrastructure fault ended a try; the attempt is played again."""
+
+    kind = "try_failed"
+    try_number: int
+    reasons: list[str]
+    detail: str
+
+
+class AttemptEnded(RunEvent):
+    kind = "attempt_ended"
+    status: str
+    verifier: str
+    outcome: str | None
+    reasons: list[str]
+    tries: int
+
+
+KINDS: dict[str, type[RunEvent]] = {kind.kind: kind for kind in RunEvent.__subclasses__()}
+
+
+def append(run: Run, event: RunEvent, *, attempt: Attempt | None = None, at: datetime | None = None) -> Event:
+    """Add to the run's log, in the transaction of what it tells.
+
+    The caller holds the lock on the run's row: that is what makes the sequence gapless.
+    """
+    run.last_seq += 1
+    run.save(update_fields=["last_seq"])
+    ring(f"run.{run.pk}")
+    data: dict[str, Any] = event.model_dump(mode="json")
+    return Event.objects.create(
+        run=run,
+        seq=run.last_seq,
+        at=at or timezone.now(),
+        kind=event.kind,
+        version=event.version,
+        attempt_number=attempt.number if attempt else None,
+        data=data,
+    )
