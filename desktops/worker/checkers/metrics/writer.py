@@ -20,8 +20,10 @@ _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 
 @metric("check_paragraphs")
 def check_paragraphs(found: Path, expected: Rules) -> float:
-    """Conditions on paragraphs, empty ones left out: `texts` (all of them, in order), `styles` (index → name of
-    its style), `bold`, `italic`, `centered` (indexes)."""
+    """Conditions on paragraphs, empty ones left out.
+
+    `texts` (all of them, in order), `styles` (index → name of its style), `bold`, `italic`, `centered` (indexes).
+    """
     paragraphs = [item for item in readers.writer(found).paragraphs if item.text.strip()]
     if "texts" in expected and [item.text.strip() for item in paragraphs] != list(expected["texts"]):
         return 0.0

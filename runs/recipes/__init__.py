@@ -1,0 +1,1 @@
+"""Recipes: fixed lists of actions, each of which solves one task."""

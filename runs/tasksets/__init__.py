@@ -1,0 +1,1 @@
+"""Task sets: our own, and those imported from OSWorld's checkout. Pure functions, no database."""

@@ -1,0 +1,190 @@
+"""Import of OSWorld's tasks: each file becomes a task, or is listed with the reason why it cannot run here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from desktops.worker.checkers.evaluate import unsupported
+from desktops.worker.setup import STEPS
+from desktops.worker.setup.browser import is_local
+from desktops.worker.setup.commands import as_command
+from desktops.worker.task import BadTask, SetupStep, Source, Task, clean, digest, parse
+
+from .templates import missing_apps, templates_for
+
+ReasonCode = Literal[
+    "bad_file",  # not JSON, or not a task
+    "google_drive",  # needs a Google account
+    "needs_web",  # needs files or pages of the web
+    "app_missing",  # no template has the app
+    "setup_unsupported",
+    "getter_unsupported",
+    "metric_unsupported",
+]
+
+WEB_GETTERS = frozenset(
+    {
+        "cloud_file",
+        "info_from_website",
+        "pdf_from_url",
+        "page_info",
+        "gotoRecreationPage_and_get_html_content",
+        "rule_relativeTime",
+    }
+)
+# What these tasks need does not show in their files, only in what they ask for.
+HIDDEN_NEEDS: dict[str, tuple[ReasonCode, str]] = {
+    "48d05431-6cd5-4e76-82eb-12b60d823f7d": ("needs_web", "It installs packages from the web."),
+    "94d95f96-9699-4208-98ba-3c3119edf9c2": ("needs_web", "It installs a program from the web."),
+    "b6781586-6346-41cd-935a-a6b1487918fc": (
+        "app_missing",
+        "No template has systemd, whose time zone it sets.",
+    ),
+    "bba3381f-b5eb-4439-bd9e-80c22218d5a7": ("needs_web", "It plays a stream of the web."),
+    "e1fc0df3-c8b9-4ee7-864c-d0b590d3aa56": ("needs_web", "It installs an extension from the web."),
+    "f8369178-fafe-40c2-adc4-b9b08a125456": ("needs_web", "It installs a theme from the web."),
+}
+# Programs that a launch may name and the templates lack, whatever the task's list of apps says.
+MISSING_PROGRAMS = {"code": "VS Code", "nautilus": "GNOME Files", "gnome-terminal": "GNOME Terminal"}
+
+
+class NotATaskSet(Exception):
+    """The folder holds no task files."""
+
+
+@dataclass(frozen=True)
+class ImportedTask:
+    """One task: `data` is the cleaned JSON, `digest` its SHA-256, `domain` the folder it was found in."""
+
+    id: str
+    instruction: str
+    domain: str
+    related_apps: list[str]
+    templates: list[str]
+    data: dict[str, Any]
+    digest: str
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A file that cannot run here: its path below the folder that was read, a reason code and a sentence."""
+
+    file: str
+    code: ReasonCode
+    sentence: str
+
+
+@dataclass
+class ImportReport:
+    tasks: list[ImportedTask] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+
+
+def read(path: Path) -> ImportReport:
+    """Read an OSWorld checkout, its `evaluation_examples` or its `examples` folder. Raises NotATaskSet."""
+    folder = examples_folder(path)
+    report = ImportReport()
+    seen: dict[str, str] = {}
+    for file in sorted(folder.rglob("*.json")):
+        name = file.relative_to(folder).as_posix()
+        read_one = _read_file(file, name)
+        if isinstance(read_one, ImportedTask) and read_one.id in seen:
+            other = seen[read_one.id]
+            read_one = Refusal(name, "bad_file", f"The task {read_one.id} is in {other} already.")
+        if isinstance(read_one, Refusal):
+            report.refused.append(read_one)
+        else:
+            seen[read_one.id] = name
+            report.tasks.append(read_one)
+    if not report.tasks and not report.refused:
+        raise NotATaskSet(f"{folder} holds no task files.")
+    return report
+
+
+def examples_folder(path: Path) -> Path:
+    """Where in a checkout the task files are."""
+    if not path.is_dir():
+        raise NotATaskSet(f"There is no folder {path}.")
+    for candidate in (path / "evaluation_examples" / "examples", path / "examples"):
+        if candidate.is_dir():
+            return candidate
+    return path
+
+
+def _read_file(file: Path, name: str) -> ImportedTask | Refusal:
+    try:
+        raw = json.loads(file.read_text(encoding="utf-8"))
+        data = clean(raw)
+        task = parse(data)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        return Refusal(name, "bad_file", f"The file is not JSON: {error}")
+    except BadTask as error:
+        return Refusal(name, "bad_file", str(error))
+    reason = why_not(task)
+    if reason is not None:
+        return Refusal(name, *reason)
+    return ImportedTask(
+        id=task.id,
+        instruction=task.instruction,
+        domain=file.parent.name,
+        related_apps=task.related_apps,
+        templates=templates_for(task.related_apps),
+        data=data,
+        digest=digest(data),
+    )
+
+
+def why_not(task: Task) -> tuple[ReasonCode, str] | None:
+    """The first and most telling reason why a task cannot run here; None when it can."""
+    steps = [*task.setup, *task.evaluator.postconfig]
+    sources = [
+        source for check in task.evaluator.checks for source in (check.result, check.expected) if source
+    ]
+    missing = missing_apps(task.related_apps) + _missing_programs(steps)
+    if any(step.type in ("googledrive", "login") for step in steps) or any(
+        source.type == "googledrive_file" for source in sources
+    ):
+        return "google_drive", "It needs a Google account."
+    if web := next(_web_needs(task, steps, sources), None):
+        return "needs_web", web
+    if task.id in HIDDEN_NEEDS:
+        return HIDDEN_NEEDS[task.id]
+    if missing:
+        return "app_missing", f"No template has {', '.join(dict.fromkeys(missing))}."
+    if not templates_for(task.related_apps):
+        return "app_missing", f"No single template has {', '.join(task.related_apps)}."
+    if unknown := [step.type for step in steps if step.type not in STEPS]:
+        return "setup_unsupported", f"The setup step {unknown[0]} is not supported yet."
+    for kind, name in unsupported(task):
+        if kind == "getter":
+            return "getter_unsupported", f"The getter {name} is not supported yet."
+        return "metric_unsupported", f"The metric {name} is not supported yet."
+    return None
+
+
+def _web_needs(task: Task, steps: list[SetupStep], sources: list[Source]) -> Iterator[str]:
+    if task.proxy:
+        yield "It opens pages of the web."
+    for step in steps:
+        if step.type == "download":
+            yield "Its setup downloads files."
+        if step.type == "chrome_open_tabs" and not all(map(is_local, step.parameters["urls_to_open"])):
+            yield "Its setup opens pages of the web."
+    for source in sources:
+        if source.type in WEB_GETTERS:
+            yield f"Its check needs the web ({source.type})."
+
+
+def _missing_programs(steps: list[SetupStep]) -> list[str]:
+    found = []
+    for step in steps:
+        if step.type in ("launch", "execute", "command"):
+            command = as_command(step.parameters.get("command", ""), bool(step.parameters.get("shell")))
+            words = command.split() if isinstance(command, str) else command
+            if words and words[0] in MISSING_PROGRAMS:
+                found.append(MISSING_PROGRAMS[words[0]])
+    return found
