@@ -1,11 +1,111 @@
-"""What the shell around every page needs: the workspace in the address, the person's others, the theme."""
+"""What the shell around every page needs: the workspace in the address, the person's others, the theme.
+
+Everything is looked up when the template asks for it, so a partial page costs no query here.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+
+from console.models import Budget, Membership, Workspace
+
+THEMES = ("light", "dark")
+
+
+@dataclass(frozen=True)
+class Link:
+    href: str
+    word: str
+    icon: str
+    current: bool
+    count: int | None = None
+
+
+# Groups of the rail: heading, then name of the address, word, icon and the addresses that count as being there.
+_GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, tuple[str, ...]], ...]], ...] = (
+    (
+        "",
+        (
+            ("workspace-home", "Home", "house", ("workspace-home",)),
+            ("run-list", "Runs", "play", ("run", "attempt")),
+            ("evaluation-list", "Evaluations", "layers", ("evaluation",)),
+            ("mission-list", "Missions", "flag", ("mission",)),
+        ),
+    ),
+    (
+        "Material",
+        (
+            ("task-set-list", "Task sets", "list-checks", ("task",)),
+            ("template-list", "Templates", "box", ("template",)),
+            ("worker-list", "Workers", "server", ("worker",)),
+        ),
+    ),
+    (
+        "Workspace",
+        (
+            ("member-list", "Members", "users", ("member",)),
+            ("token-list", "Tokens", "key-round", ("token",)),
+            ("budget", "Budget", "wallet", ("budget",)),
+            ("audit-log", "Audit log", "history", ("audit",)),
+        ),
+    ),
+)
+
+
+class Shell:
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+        self.workspace: Workspace | None = getattr(request, "workspace", None)
+        self.membership: Membership | None = getattr(request, "membership", None)
+
+    @cached_property
+    def workspaces(self) -> list[Workspace]:
+        return list(Workspace.objects.of(self._request.user).order_by("name"))  # type: ignore[arg-type]
+
+    @cached_property
+    def groups(self) -> list[tuple[str, list[Link]]]:
+        return [(heading, list(self._links(links))) for heading, links in _GROUPS]
+
+    def _links(self, links: tuple[tuple[str, str, str, tuple[str, ...]], ...]) -> Iterator[Link]:
+        here = self._request.resolver_match
+        name = (here.url_name or "") if here else ""
+        for address, word, icon, stems in links:
+            try:
+                href = reverse(address, args=[self.workspace.slug]) if self.workspace else ""
+            except NoReverseMatch:  # an app that is not installed has no page
+                continue
+            current = any(name == stem or name.startswith(f"{stem}-") for stem in stems)
+            count = self.workspace.last_run_number if address == "run-list" and self.workspace else None
+            yield Link(href, word, icon, current, count or None)
+
+    @cached_property
+    def budget(self) -> Budget | None:
+        return Budget.objects.filter(workspace=self.workspace, parent=None).first()
+
+    @property
+    def spent(self) -> Decimal:
+        return self.budget.spent if self.budget else Decimal(0)
+
+    @cached_property
+    def desktops(self) -> dict[str, int]:
+        """Desktops held now, and the slots of connected workers."""
+        from django.apps import apps
+        from django.db.models import Sum
+
+        computers = apps.get_model("desktops", "Computer")
+        workers = apps.get_model("desktops", "Worker")
+        held = computers.objects.for_workspace(self.workspace).held().count()
+        slots = workers.objects.for_workspace(self.workspace).connected().aggregate(all=Sum("slots"))["all"]
+        return {"held": held, "slots": slots or 0}
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
-    return {"theme": "dark" if request.COOKIES.get("theme") == "dark" else "light"}
+    theme = request.COOKIES.get("theme")
+    return {"theme": theme if theme in THEMES else "", "shell": Shell(request)}

@@ -1,3 +1,65 @@
-from django.urls import URLPattern
+"""The pages outside every workspace: the front door, the theme, and jumping to what somebody typed."""
 
-urlpatterns: list[URLPattern] = []
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.urls import URLPattern, path, reverse
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+from django.views.decorators.http import require_POST, require_safe
+
+from console.context import THEMES
+from console.models import Workspace
+
+from .loaders import WorkspaceRequest, workspace_page
+
+YEAR = 31_536_000
+
+
+@require_safe
+@login_required
+def home(request: HttpRequest) -> HttpResponse:
+    """To the person's first workspace; whoever has none is told how to get one."""
+    workspace = Workspace.objects.of(request.user).order_by("memberships__joined_at").first()  # type: ignore[arg-type]
+    if workspace is None:
+        return render(request, "no_workspace.html")
+    return redirect("workspace-home", workspace.slug)
+
+
+@require_POST
+def theme(request: HttpRequest) -> HttpResponseRedirect:
+    """Switch light and dark, kept in a cookie that the server reads: no flash of the other one."""
+    back = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
+        back = reverse("home")
+    now = request.COOKIES.get("theme")
+    reply = HttpResponseRedirect(back)
+    reply.set_cookie(
+        "theme",
+        THEMES[0] if now == THEMES[1] else THEMES[1],
+        max_age=YEAR,
+        secure=request.is_secure(),
+        samesite="Lax",
+    )
+    return reply
+
+
+@require_safe
+@workspace_page
+def jump(request: WorkspaceRequest) -> HttpResponseRedirect:
+    """`128` or `#128` is a run, `128/81` an attempt of it, anything else is looked for in the names of runs."""
+    words = request.GET.get("q", "").strip()
+    number, slash, attempt = words.removeprefix("#").partition("/")
+    slug = request.workspace.slug
+    if number.isdecimal() and 0 < int(number) <= request.workspace.last_run_number:
+        if slash and attempt.isdecimal():
+            return HttpResponseRedirect(reverse("attempt", args=[slug, int(number), int(attempt)]))
+        return HttpResponseRedirect(reverse("run", args=[slug, int(number)]))
+    return HttpResponseRedirect(f"{reverse('run-list', args=[slug])}?{urlencode({'q': words})}")
+
+
+urlpatterns: list[URLPattern] = [
+    path("", home, name="home"),
+    path("theme/", theme, name="theme"),
+]

@@ -1,3 +1,10 @@
-from django.urls import URLPattern
+from django.urls import URLPattern, URLResolver, include, path
 
-urlpatterns: list[URLPattern] = []
+from . import blobs, doors
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("jump/", doors.jump, name="jump"),
+    path("blobs/<str:sha256>", blobs.blob, name="blob"),
+    path("", include("console.pages.token_urls")),
+    path("", include("console.pages.member_urls")),
+]

@@ -1,3 +1,6 @@
-from django.urls import URLPattern
+from django.urls import URLPattern, URLResolver, include, path
 
-urlpatterns: list[URLPattern] = []
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include("runs.pages.wizard_urls")),
+    path("", include("runs.pages.taskset_urls")),
+]

@@ -1,0 +1,60 @@
+"""One loader per object and access level: 404 and 403 are decided here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponseBase
+
+from console.models import Membership, User, Workspace
+
+View = Callable[..., HttpResponseBase]
+
+
+class WorkspaceRequest(HttpRequest):
+    """What a view under `@workspace_page` gets."""
+
+    user: User  # type: ignore[assignment]
+    workspace: Workspace
+    membership: Membership
+
+
+def workspace_or_404(request: HttpRequest, slug: str) -> tuple[Workspace, Membership]:
+    """The workspace and what the signed-in person is in it; an outsider learns nothing, not even that it exists."""
+    membership = (
+        Membership.objects.select_related("workspace")
+        .filter(workspace__slug=slug, user_id=request.user.pk)
+        .first()
+    )
+    if membership is None:
+        raise Http404("No such workspace.")
+    return membership.workspace, membership
+
+
+def workspace_page(view: Callable[..., HttpResponseBase]) -> View:
+    """Sign-in, then membership: sets `request.workspace` and `request.membership`, takes `workspace` off the arguments."""
+
+    @login_required
+    @wraps(view)
+    def page(request: HttpRequest, workspace: str, **kwargs: Any) -> HttpResponseBase:
+        request.workspace, request.membership = workspace_or_404(request, workspace)  # type: ignore[attr-defined]
+        request.membership.user = request.user  # type: ignore[attr-defined]
+        return view(request, **kwargs)
+
+    return page
+
+
+def managers_only(view: Callable[..., HttpResponseBase]) -> View:
+    """Under `@workspace_page`: a member who is neither admin nor owner gets 403."""
+
+    @wraps(view)
+    def page(request: WorkspaceRequest, **kwargs: Any) -> HttpResponseBase:
+        if not request.membership.manages:
+            raise PermissionDenied("Only admins and owners of this workspace may do this.")
+        return view(request, **kwargs)
+
+    return page
