@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import hashlib
 import http.client
 import logging
 import os
 import random
+import socket
 import ssl
 import threading
 from collections import OrderedDict
@@ -109,7 +111,10 @@ class Uploader:
         self._url = urlsplit(url)
         self._headers = {"Authorization": f"Bearer {token}", "User-Agent": "deskyard-worker"}
         self._pool = ThreadPoolExecutor(UPLOADERS, thread_name_prefix="upload")
-        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._connections: set[http.client.HTTPConnection] = set()
+        self._idle: list[http.client.HTTPConnection] = []
         self._stored: OrderedDict[str, None] = OrderedDict()
 
     async def ensure(self, digest: str) -> None:
@@ -128,7 +133,17 @@ class Uploader:
                     self._stored.popitem(last=False)
 
     def close(self) -> None:
+        """Break off what is under way; it is sent again at the next start."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._closed = True
+            for connection in self._connections:
+                if connection.sock is not None:
+                    with contextlib.suppress(OSError):  # it may be closed already
+                        connection.sock.shutdown(socket.SHUT_RDWR)
+        self._pool.shutdown(wait=True)
+        for connection in self._connections:
+            connection.close()
 
     def _upload(self, digest: str, tried: bool) -> None:
         try:
@@ -148,31 +163,33 @@ class Uploader:
     def _request(self, method: str, digest: str, body: bytes | None) -> tuple[int, str]:
         path = f"{self._url.path.rstrip('/')}/v1/worker/blobs/{digest}"
         headers = self._headers | ({"Content-Type": "application/octet-stream"} if body is not None else {})
-        for fresh in (False, True):
-            connection = self._connection(fresh=fresh)
+        while True:
+            connection, reused = self._take()
             try:
                 connection.request(method, path, body=body, headers=headers)
                 reply = connection.getresponse()
                 reply.read()
             except (http.client.HTTPException, OSError) as error:
                 connection.close()
-                # A kept-alive connection may have been closed by the other side meanwhile: one new one at
-                # once.
-                if fresh:
+                with self._lock:
+                    self._connections.discard(connection)
+                # A kept-alive connection may have been closed by the other side: take another at once.
+                if not reused or self._closed:
                     raise UploadFailed(f"{type(error).__name__}: {error}") from error
             else:
+                with self._lock:
+                    self._idle.append(connection)
                 return reply.status, reply.reason
-        raise AssertionError("unreachable")
 
-    def _connection(self, *, fresh: bool) -> http.client.HTTPConnection:
-        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
-        if connection is None or fresh:
+    def _take(self) -> tuple[http.client.HTTPConnection, bool]:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop(), True
             host, port = self._url.hostname or "", self._url.port
-            if self._url.scheme == "https":
-                connection = http.client.HTTPSConnection(
-                    host, port, timeout=TIMEOUT, context=ssl.create_default_context()
-                )
-            else:
-                connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
-            self._local.connection = connection
-        return connection
+            connection = (
+                http.client.HTTPSConnection(host, port, timeout=TIMEOUT, context=ssl.create_default_context())
+                if self._url.scheme == "https"
+                else http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+            )
+            self._connections.add(connection)
+            return connection, False

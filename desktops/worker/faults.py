@@ -3,7 +3,7 @@
 Accepted mistakes, on the side of never calling an infrastructure fault a Fail:
 
 * A guest agent that a task's own program killed counts as `guest_unreachable`, though the policy did it.
-* A desktop that died by itself between two actions is `desktop_lost`, also when the task ran it out of memory.
+* A desktop that died by itself is `desktop_lost`, also when the task ran it out of memory.
 * A setup step that failed because the desktop was just dying is `desktop_lost` only if the desktop is already
   seen gone; otherwise it is `setup_failed`. Both are tried again.
 * When somebody asked for the end (stop, money), whatever broke in the same moment is put down to that.
@@ -54,7 +54,7 @@ class Fault:
 
 
 def classify(error: Exception, *, phase: Phase, desktop_alive: bool | None, ending: Ending | None) -> Fault:
-    """`desktop_alive` is None before a desktop was there. `ending` is what was asked for before the error came."""
+    """`desktop_alive`: None before there was one. `ending`: what was asked for before the error came."""
     if ending is None and isinstance(error, Ending):
         ending = error
     if ending is not None:

@@ -1,7 +1,7 @@
 """The one connection to the console: dials, says hello, sends what the spool holds, hears what is wanted.
 
-Losing the console stops nothing here. Records and blobs wait on disk, and after the next welcome everything past
-what the console has stored is sent again, in order.
+Losing the console stops nothing here. Records and blobs wait on disk, and after the next welcome everything
+past what the console has stored is sent again, in order.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Link:
         self.connected = False
         spool.on_append(self.poke)
 
-    # ── from other threads ───────────────────────────────────────────────────────────────────────────────────
+    # ── from other threads ────────────────────────────────────────────────────────────────────────────────
 
     def poke(self) -> None:
         """There is a new record."""
@@ -81,7 +81,7 @@ class Link:
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(call)
 
-    # ── the connection ───────────────────────────────────────────────────────────────────────────────────────
+    # ── the connection ────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
         """Stay connected until cancelled."""
@@ -110,7 +110,9 @@ class Link:
                 hint = "; is the worker token right?" if status in (401, 403) else ""
                 log.warning("the console at %s answered %s%s", self._url, status, hint)
             except (OSError, TimeoutError, WebSocketException, InvalidHandshake) as error:
-                log.warning("no connection to the console at %s: %s", self._url, error or type(error).__name__)
+                log.warning(
+                    "no connection to the console at %s: %s", self._url, error or type(error).__name__
+                )
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, LONGEST_PAUSE)
 
@@ -146,7 +148,9 @@ class Link:
         self.connected = True
         try:
             # A closed connection ends all three, whichever noticed it first.
-            tasks = [asyncio.create_task(task(socket)) for task in (self._hear, self._report, self._heartbeats)]
+            tasks = [
+                asyncio.create_task(task(socket)) for task in (self._hear, self._report, self._heartbeats)
+            ]
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
@@ -156,7 +160,7 @@ class Link:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    # ── what is heard ────────────────────────────────────────────────────────────────────────────────────────
+    # ── what is heard ─────────────────────────────────────────────────────────────────────────────────────
 
     async def _hear(self, socket: ClientConnection) -> None:
         async for frame in socket:
@@ -199,7 +203,7 @@ class Link:
         elif message.assignment is not None and (message.number is None or message.epoch is not None):
             self._listener.on_stale(message.assignment, message.epoch)
 
-    # ── what is said ─────────────────────────────────────────────────────────────────────────────────────────
+    # ── what is said ──────────────────────────────────────────────────────────────────────────────────────
 
     async def _heartbeats(self, socket: ClientConnection) -> None:
         while True:
@@ -265,7 +269,9 @@ class Link:
 
 def _item_json(item: Spooled) -> str:
     """One SpoolItem; the record is JSON text already and is not parsed again."""
-    head = f'{{"number":{item.number},"assignment":{json.dumps(item.assignment)},"epoch":{item.epoch},"record":'
+    head = (
+        f'{{"number":{item.number},"assignment":{json.dumps(item.assignment)},"epoch":{item.epoch},"record":'
+    )
     return head + item.record + "}"
 
 

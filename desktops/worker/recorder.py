@@ -5,10 +5,31 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from desktops.protocol.attempt import AttemptEnded, ComputerStarted, ComputerStopped, Evidence, Verdict
+from desktops.protocol.attempt import (
+    AttemptEnded,
+    ComputerReady,
+    ComputerStarted,
+    ComputerStopped,
+    Evidence,
+    SetupDone,
+    StepTaken,
+    Verdict,
+    Verifying,
+)
 
 from .blobs import BlobStore
 from .spool import MAX_RECORD, Spool
+
+Record = (
+    AttemptEnded
+    | ComputerReady
+    | ComputerStarted
+    | ComputerStopped
+    | SetupDone
+    | StepTaken
+    | Verdict
+    | Verifying
+)
 
 LONGEST_VALUE = 32 * 1024  # bytes of JSON of one found or expected value; the rest goes into a file
 
@@ -27,7 +48,7 @@ class Recorder:
         self._unnamed.append(digest)
         return digest
 
-    def record(self, record: _Record, *, blobs: list[str] | None = None) -> int:
+    def record(self, record: Record, *, blobs: list[str] | None = None) -> int:
         """On disk when this returns. `blobs` are the digests it names. Raises SpoolFull."""
         if isinstance(record, Verdict):
             record = self._bounded(record)
@@ -49,7 +70,7 @@ class Recorder:
         return number
 
     def _bounded(self, verdict: Verdict) -> Verdict:
-        """Values too long for a frame become artefacts, so that a large document read is never a lost verdict."""
+        """Values too long for a frame become artefacts: a large document is never a lost verdict."""
         bounded = [self._bounded_evidence(evidence) for evidence in verdict.evidence]
         short = verdict.model_copy(update={"evidence": bounded})
         if len(short.model_dump_json().encode()) > MAX_RECORD // 2:
@@ -77,11 +98,11 @@ class Recorder:
 
 
 def redact(record: dict[str, Any]) -> dict[str, Any]:
-    """The one place where secrets would be taken out of what leaves this machine; scripted tests have none."""
+    """Where secrets are taken out of what leaves this machine; a scripted test has none."""
     return record
 
 
-def _named(record: _Record) -> list[str]:
+def _named(record: Record) -> list[str]:
     """Every digest a record names."""
     named = [record.screenshot] if hasattr(record, "screenshot") else []
     if isinstance(record, Verdict):

@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,7 +32,7 @@ CREATE TABLE IF NOT EXISTS item (
     record TEXT NOT NULL, blobs TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS assignment (
     id TEXT NOT NULL, epoch INTEGER NOT NULL, kind TEXT NOT NULL, taken_at REAL NOT NULL,
-    ended INTEGER, PRIMARY KEY (id, epoch)) WITHOUT ROWID;
+    paid_until TEXT NOT NULL, ended INTEGER, PRIMARY KEY (id, epoch)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS computer (
     id TEXT PRIMARY KEY, assignment TEXT NOT NULL, epoch INTEGER NOT NULL) WITHOUT ROWID;
 """
@@ -67,6 +68,7 @@ class Taken:
     assignment: str
     epoch: int
     kind: str
+    paid_until: datetime
     ended: int | None
 
 
@@ -99,7 +101,7 @@ class Spool:
             self._db.close()
             self._file.close()
 
-    # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── records ───────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def instance(self) -> str:
@@ -151,7 +153,9 @@ class Spool:
             if computer is not None:
                 name, exists = computer
                 if exists:
-                    self._db.execute("INSERT OR REPLACE INTO computer VALUES (?, ?, ?)", (name, assignment, epoch))
+                    self._db.execute(
+                        "INSERT OR REPLACE INTO computer VALUES (?, ?, ?)", (name, assignment, epoch)
+                    )
                 else:
                     self._db.execute("DELETE FROM computer WHERE id = ?", (name,))
             if last:
@@ -166,8 +170,8 @@ class Spool:
         """The next `limit` records after `number`, in order."""
         with self._lock:
             rows = self._db.execute(
-                "SELECT number, assignment, epoch, record, blobs FROM item WHERE number > ? ORDER BY
-                number LIMIT ?",
+                "SELECT number, assignment, epoch, record, blobs FROM item WHERE number > ? "
+                "ORDER BY number LIMIT ?",
                 (number, limit),
             ).fetchall()
         return [Spooled(row[0], row[1], row[2], row[3], tuple(row[4].split())) for row in rows]
@@ -175,7 +179,9 @@ class Spool:
     def owner(self, number: int) -> tuple[str, int] | None:
         """(assignment, epoch) of a record that is still here."""
         with self._lock:
-            row = self._db.execute("SELECT assignment, epoch FROM item WHERE number = ?", (number,)).fetchone()
+            row = self._db.execute(
+                "SELECT assignment, epoch FROM item WHERE number = ?", (number,)
+            ).fetchone()
         return (row[0], row[1]) if row else None
 
     def acknowledge(self, applied: int) -> set[str]:
@@ -216,27 +222,38 @@ class Spool:
             self._set("last", len(rows))
             self._set("acknowledged", 0)
 
-    # ── assignments ─────────────────────────────────────────────────────────────────────────────────────────
+    # ── assignments ───────────────────────────────────────────────────────────────────────────────────────
 
-    def take(self, assignment: str, epoch: int, kind: str) -> bool:
+    def take(self, assignment: str, epoch: int, kind: str, paid_until: datetime) -> bool:
         """Note that an assignment was taken; False if this epoch of it, or a later one, already was."""
         with self._writing():
-            newest = self._db.execute("SELECT max(epoch) FROM assignment WHERE id = ?", (assignment,)).fetchone()
+            newest = self._db.execute(
+                "SELECT max(epoch) FROM assignment WHERE id = ?", (assignment,)
+            ).fetchone()
             if newest[0] is not None and newest[0] >= epoch:
                 return False
             self._db.execute(
-                "INSERT INTO assignment VALUES (?, ?, ?, ?, NULL)", (assignment, epoch, kind, time.time())
+                "INSERT INTO assignment VALUES (?, ?, ?, ?, ?, NULL)",
+                (assignment, epoch, kind, time.time(), paid_until.isoformat()),
             )
             return True
+
+    def extend(self, assignment: str, epoch: int, paid_until: datetime) -> None:
+        """Note until when its desktop is paid: a worker that was killed needs it for its account."""
+        with self._writing():
+            self._db.execute(
+                "UPDATE assignment SET paid_until = ? WHERE id = ? AND epoch = ?",
+                (paid_until.isoformat(), assignment, epoch),
+            )
 
     def taken(self) -> list[Taken]:
         """Assignments that are open, or whose last record the console has not acknowledged."""
         with self._lock:
             rows = self._db.execute(
-                "SELECT id, epoch, kind, ended FROM assignment WHERE ended IS NULL OR ended > ?",
+                "SELECT id, epoch, kind, paid_until, ended FROM assignment WHERE ended IS NULL OR ended > ?",
                 (int(self._meta("acknowledged")),),
             ).fetchall()
-        return [Taken(*row) for row in rows]
+        return [Taken(row[0], row[1], row[2], datetime.fromisoformat(row[3]), row[4]) for row in rows]
 
     def computers(self, assignment: str, epoch: int) -> list[str]:
         """Desktops of an assignment that were recorded as started and not as stopped."""
@@ -246,7 +263,7 @@ class Spool:
             ).fetchall()
         return [row[0] for row in rows]
 
-    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── inside ────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

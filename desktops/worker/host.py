@@ -1,0 +1,367 @@
+"""What this machine works at: assignments by id and epoch, each in a thread, with its money and its end."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from desktops.protocol import messages
+from desktops.protocol.attempt import AttemptEnded, ComputerStopped, InvalidReason
+
+from .blobs import BlobStore
+from .config import Config
+from .engine.base import Engine, EngineError, EngineFacts, SweepReport
+from .recorder import Recorder
+from .spool import Spool, SpoolFull, Taken
+
+log = logging.getLogger(__name__)
+
+VERSION = "0.1.0"
+SWEEP_SECONDS = 60.0  # between two looks for desktops that nobody owns
+IMAGES_SECONDS = 10.0  # between two looks at the images: one just built is offered work soon
+# A desktop is ended this long before its money is: removing takes part of a second, and no cent may be over.
+STOP_EARLY = timedelta(seconds=1)
+CLOSE_SECONDS = 25.0  # what running work may take to end when the worker is shut down
+
+
+class Work(Protocol):
+    """One assignment being worked at. `run` records everything, its last record included."""
+
+    @property
+    def computers(self) -> set[str]: ...
+    def run(self) -> None: ...
+    def end(self, detail: str, reason: InvalidReason | None = None) -> None: ...
+    def extend(self, paid_until: datetime) -> None: ...
+
+
+Build = Callable[[dict[str, Any], Recorder, datetime, threading.Event], Work]
+"""(payload, recorder, paid_until, closing) → work; raises pydantic's ValidationError for a bad payload."""
+
+
+@dataclass(eq=False)
+class Assignment:
+    """`work` is None for one that an earlier process left, and for one whose payload could not be read."""
+
+    id: str
+    epoch: int
+    paid_until: datetime
+    work: Work | None = None
+    thread: threading.Thread | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+    out_of_money: bool = False
+
+
+class Host:
+    """The link's listener. Its `on_…` methods run on the link's event loop and do not wait for a desktop."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        engine: Engine,
+        facts: EngineFacts,
+        spool: Spool,
+        blobs: BlobStore,
+        kinds: Mapping[str, Build],
+    ) -> None:
+        self._config, self._engine, self._facts = config, engine, facts
+        self._spool, self._blobs, self._kinds = spool, blobs, kinds
+        self.slots = max(1, min(config.slots, facts.slots))
+        self._lock = threading.RLock()
+        self._assignments: dict[str, Assignment] = {}
+        self._images: list[messages.WorkerImage] = []
+        self._swept: SweepReport | None = None
+        self._closing = threading.Event()  # no new work, the keepers end
+        self._giving_up = threading.Event()  # nothing may insist on an ending any longer
+        self._deadlines = threading.Event()  # some paid_until has changed
+        self._keepers: list[threading.Thread] = []
+        self.on_change: Callable[[], None] = lambda: None  # something held has changed
+
+    # ── life ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self) -> None:
+        """Clear away what an earlier process left, then watch over money and orphans. Raises EngineError."""
+        self._blobs.keep_only(self._spool.named_blobs())
+        self._sweep()
+        self._recover()
+        self._look_at_images()
+        for name, target in (("money", self._watch_money), ("reaper", self._reap)):
+            keeper = threading.Thread(target=target, name=name, daemon=True)
+            keeper.start()
+            self._keepers.append(keeper)
+
+    def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """End all work and wait for it; then whatever still has our label goes."""
+        self._closing.set()
+        self._deadlines.set()
+        with self._lock:
+            running = [item for item in self._assignments.values() if item.work and not item.done.is_set()]
+        for item in running:
+            assert item.work is not None
+            item.work.end("the worker was shut down", "worker_fault")
+        until = time.monotonic() + seconds
+        for item in running:
+            item.done.wait(max(0.0, until - time.monotonic()))
+        self._giving_up.set()
+        for keeper in self._keepers:
+            keeper.join(timeout=5)
+        try:
+            self._sweep()
+        except EngineError as error:
+            log.error("the last sweep failed: %s", error)
+
+    # ── what the console wants ────────────────────────────────────────────────────────────────────────────
+
+    def on_offer(self, offer: messages.Offer) -> None:
+        """Take it, unless this epoch or a later one was taken; a later epoch replaces an earlier one."""
+        with self._lock:
+            held = self._assignments.get(offer.assignment)
+            if held is not None and held.epoch >= offer.epoch:
+                return
+            if self._closing.is_set():
+                return
+            build = self._kinds.get(offer.kind)
+            if build is None:
+                log.warning("an offer of the unknown kind %r is ignored", offer.kind)
+                return
+            replaces = held is not None and not held.done.is_set()
+            if self._busy() - int(replaces) >= self.slots:
+                log.warning(
+                    "all %d slots are in use: assignment %s is not taken", self.slots, offer.assignment
+                )
+                return
+            try:
+                if not self._spool.take(offer.assignment, offer.epoch, offer.kind, offer.paid_until):
+                    log.info("assignment %s epoch %d was taken before", offer.assignment, offer.epoch)
+                    return
+            except SpoolFull as error:
+                log.error("assignment %s is not taken: %s", offer.assignment, error)
+                return
+            item = Assignment(offer.assignment, offer.epoch, offer.paid_until)
+            self._assignments[offer.assignment] = item
+            if held is not None and held.work is not None:
+                held.work.end("the console has given the assignment a newer lease")
+            item.thread = threading.Thread(
+                target=self._work,
+                args=(item, build, offer.payload, held),
+                name=f"work-{item.id[:8]}",
+                daemon=True,
+            )
+            item.thread.start()
+        self._deadlines.set()
+        self.on_change()
+
+    def on_extend(self, extend: messages.Extend) -> None:
+        with self._lock:
+            item = self._assignments.get(extend.assignment)
+            if item is None or item.epoch != extend.epoch:
+                return
+            item.paid_until = extend.paid_until
+            if item.work is not None:
+                item.work.extend(extend.paid_until)
+        try:
+            self._spool.extend(extend.assignment, extend.epoch, extend.paid_until)
+        except SpoolFull as error:
+            log.error("%s; only the account of a killed worker would need this", error)
+        self._deadlines.set()
+
+    def on_stop(self, stop: messages.Stop) -> None:
+        """A reason that is one of the invalid reasons makes the attempt invalid; any other just stops it."""
+        with self._lock:
+            item = self._assignments.get(stop.assignment)
+            if item is not None and item.epoch == stop.epoch and item.work is not None:
+                reason: Any = stop.reason if stop.reason in InvalidReason.__args__ else None  # type: ignore[attr-defined]
+                item.work.end(f"stopped by the console: {stop.reason}", reason)
+
+    def on_stale(self, assignment: str, epoch: int | None) -> None:
+        """The console has moved on from this lease: end the work, hold it no longer."""
+        with self._lock:
+            item = self._assignments.get(assignment)
+            if item is None or (epoch is not None and item.epoch > epoch):
+                return
+            if item.work is not None and not item.done.is_set():
+                item.work.end("the console has taken the lease back")
+            else:
+                del self._assignments[assignment]
+        self.on_change()
+
+    def on_blob_refused(self, assignment: str, epoch: int, detail: str) -> None:
+        log.error("assignment %s: %s", assignment, detail)
+        with self._lock:
+            item = self._assignments.get(assignment)
+            if item is not None and item.epoch == epoch and item.work is not None:
+                item.work.end(detail, "upload_failed")
+
+    # ── what the console is told ──────────────────────────────────────────────────────────────────────────
+
+    def hello(self) -> messages.Hello:
+        facts = self._facts
+        return messages.Hello(
+            version=VERSION,
+            instance=self._spool.instance,
+            name=self._config.name,
+            engine=facts.name,
+            engine_version=facts.version,
+            isolation=facts.isolation,
+            can_fork=facts.can_fork,
+            cannot_fork_because=facts.cannot_fork_because,
+            slots=self.slots,
+            cpus=facts.cpus,
+            memory_mb=facts.memory_mb,
+            images=self._images,
+            held=self.held(),
+        )
+
+    def heartbeat(self) -> messages.Heartbeat:
+        swept = self._swept
+        return messages.Heartbeat(
+            held=self.held(),
+            images=self._images,
+            swept_at=swept.at if swept else None,
+            swept_left=len(swept.left) if swept else 0,
+            disk_free_mb=shutil.disk_usage(self._config.home).free >> 20,
+        )
+
+    def held(self) -> list[messages.Held]:
+        """Everything open, and everything whose last record the console has not acknowledged yet."""
+        with self._lock:
+            unacknowledged = {(item.assignment, item.epoch) for item in self._spool.taken()}
+            for item in list(self._assignments.values()):
+                if item.done.is_set() and (item.id, item.epoch) not in unacknowledged:
+                    del self._assignments[item.id]
+            return [
+                messages.Held(assignment=item.id, epoch=item.epoch) for item in self._assignments.values()
+            ]
+
+    def _busy(self) -> int:
+        return sum(not item.done.is_set() for item in self._assignments.values())
+
+    # ── work ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _work(
+        self, item: Assignment, build: Build, payload: dict[str, Any], before: Assignment | None
+    ) -> None:
+        """One assignment's thread: wait for the lease before it to let go, then work to the last record."""
+        try:
+            if before is not None:
+                before.done.wait()
+            recorder = Recorder(self._spool, self._blobs, assignment=item.id, epoch=item.epoch)
+            try:
+                work = build(payload, recorder, item.paid_until, self._giving_up)
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(str(part) for part in first["loc"])
+                detail = f"this worker cannot read the assignment: {where}: {first['msg']}"
+                log.error("assignment %s: %s", item.id, detail)
+                recorder.record(_broken(detail))
+                return
+            with self._lock:
+                item.work = work
+                work.extend(item.paid_until)
+                if self._assignments.get(item.id) is not item:
+                    work.end("the console has given the assignment a newer lease")
+                elif self._closing.is_set():
+                    work.end("the worker was shut down", "worker_fault")
+            self._deadlines.set()
+            work.run()
+        except Exception:
+            log.exception("assignment %s broke", item.id)
+        finally:
+            item.done.set()
+            self._close_open_end(item)
+            self.on_change()
+
+    def _close_open_end(self, item: Assignment) -> None:
+        """Work that broke without its last record must not be held for ever: remove its desktop, then say so."""
+        if self._giving_up.is_set():
+            return  # the next start does it
+        for taken in self._spool.taken():
+            if (taken.assignment, taken.epoch, taken.ended) == (item.id, item.epoch, None):
+                try:
+                    self._sweep()
+                    self._end_left(taken, datetime.now(UTC), "this worker broke while it was running")
+                except (EngineError, SpoolFull) as error:
+                    log.error(
+                        "assignment %s stays open until the worker is started again: %s", item.id, error
+                    )
+
+    def _recover(self) -> None:
+        """End what an earlier process of this worker left open. Its desktops were swept away just before."""
+        now = datetime.now(UTC)
+        for taken in self._spool.taken():
+            item = Assignment(taken.assignment, taken.epoch, taken.paid_until)
+            item.done.set()
+            newer = self._assignments.get(item.id)
+            if newer is None or newer.epoch < item.epoch:
+                self._assignments[item.id] = item
+            if taken.ended is None:
+                detail = "the worker was started again while this was running"
+                log.warning("assignment %s: %s", taken.assignment, detail)
+                self._end_left(taken, now, detail)
+
+    def _end_left(self, taken: Taken, now: datetime, detail: str) -> None:
+        recorder = Recorder(self._spool, self._blobs, assignment=taken.assignment, epoch=taken.epoch)
+        for computer in self._spool.computers(taken.assignment, taken.epoch):
+            # Its own watchdog has ended it by then, whenever it was that this worker came back.
+            gone = min(now, taken.paid_until)
+            recorder.record(ComputerStopped(at=gone, computer=computer, reason="worker_fault"))
+        recorder.record(_broken(detail))
+
+    # ── keepers ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _watch_money(self) -> None:
+        """End every assignment whose money is about to be used up, with or without a console."""
+        while not self._closing.is_set():
+            self._deadlines.clear()
+            now = datetime.now(UTC)
+            waits = [3600.0]
+            with self._lock:
+                for item in self._assignments.values():
+                    if item.work is None or item.done.is_set() or item.out_of_money:
+                        continue
+                    left = (item.paid_until - STOP_EARLY - now).total_seconds()
+                    if left <= 0:
+                        item.out_of_money = True
+                        item.work.end(f"paid until {item.paid_until.isoformat()}", "paid_until_reached")
+                    else:
+                        waits.append(left)
+            self._deadlines.wait(min(waits))
+
+    def _reap(self) -> None:
+        last = time.monotonic()
+        while not self._closing.wait(IMAGES_SECONDS):
+            try:
+                self._look_at_images()
+                if time.monotonic() - last >= SWEEP_SECONDS:
+                    last = time.monotonic()
+                    self._sweep()
+            except EngineError as error:
+                log.warning("the engine does not answer the reaper: %s", error)
+
+    def _sweep(self) -> None:
+        with self._lock:
+            works = [item.work for item in self._assignments.values() if not item.done.is_set()]
+            keep = {computer for work in works if work is not None for computer in work.computers}
+        self._swept = self._engine.sweep(keep)
+        for removed in self._swept.removed:
+            log.warning("desktop %s belonged to nobody and was removed", removed)
+        for problem in self._swept.problems:
+            log.warning("sweep: %s", problem)
+
+    def _look_at_images(self) -> None:
+        self._images = [
+            messages.WorkerImage(name=image.name, version=image.version, digest=image.digest)
+            for image in self._engine.images()
+        ]
+
+
+def _broken(detail: str) -> AttemptEnded:
+    return AttemptEnded(at=datetime.now(UTC), ok=False, invalid_reasons=["worker_fault"], detail=detail)

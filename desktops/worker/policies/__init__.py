@@ -1,0 +1,1 @@
+"""What decides the next action. One interface; the player does not know which it has."""
