@@ -1,1 +1,188 @@
-worker_sockets: list = []
+"""The worker's door: one websocket a worker, dialled by it, authenticated by a `workers:connect` token.
+
+The consumer keeps no state that matters. What the worker must be told is read from the database each time its bell
+rings, with every heartbeat and at least every few seconds, so a lost ring only delays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import uuid
+from typing import Any
+
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.db import InterfaceError, OperationalError
+from django.urls import path
+from knox.auth import TokenAuthentication
+from pydantic import ValidationError
+from rest_framework.exceptions import AuthenticationFailed
+
+from console.doorbell import switchboard
+from console.models import Scope, Token
+from desktops.actions import report
+from desktops.models import Assignment, Worker
+from desktops.protocol import messages
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 5.0
+UNAUTHORISED, SUPERSEDED, BAD_HELLO = 4401, 4409, 4400
+
+
+def _token(header: bytes) -> Token | None:
+    """The live token of an `Authorization: Bearer …` header that may connect workers."""
+    scheme, _, secret = header.partition(b" ")
+    if scheme.lower() != b"bearer" or not secret:
+        return None
+    try:
+        _, token = WorkerTokens().authenticate_credentials(secret.strip())
+    except (AuthenticationFailed, UnicodeDecodeError):
+        return None
+    return token if token.is_live and Scope.WORKERS_CONNECT in token.scopes else None
+
+
+class WorkerTokens(TokenAuthentication):  # type: ignore[misc]
+    def _cleanup_token(self, auth_token: Token) -> bool:
+        """Expired tokens are refused, not deleted: the Tokens page shows them."""
+        return not auth_token.is_live
+
+
+class WorkerConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
+    worker: Worker | None = None
+
+    async def connect(self) -> None:
+        headers = dict(self.scope["headers"])
+        self.token = await database_sync_to_async(_token)(headers.get(b"authorization", b""))
+        self.connection = uuid.uuid4()
+        self.sent: dict[str, tuple[int, Any, str]] = {}
+        self.pusher: asyncio.Task[None] | None = None
+        await self.accept()
+        if self.token is None:
+            await self.close(UNAUTHORISED)
+
+    async def disconnect(self, code: int) -> None:
+        if self.pusher is not None:
+            self.pusher.cancel()
+        if self.worker is not None:
+            await database_sync_to_async(report.disconnect)(worker=self.worker, connection=self.connection)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        if self.token is None:
+            return
+        if text_data is None or len(text_data) > messages.MAX_FRAME:
+            await self._refuse("too_large", f"Frames are JSON text of at most {messages.MAX_FRAME} bytes.")
+            return
+        try:
+            message = messages.from_worker.validate_json(text_data)
+        except ValidationError as error:
+            await self._refuse(*_what_is_wrong(text_data, error))
+            return
+        try:
+            await self._handle(message)
+        except (OperationalError, InterfaceError) as error:
+            # The database is away. Nothing was stored or acknowledged: the worker dials again and sends it again.
+            log.warning("Closing the socket of %s: %s", self.worker, error)
+            await self.close(1013)
+
+    async def _handle(self, message: messages.FromWorker) -> None:
+        if isinstance(message, messages.Hello):
+            await self._hello(message)
+        elif self.worker is None:
+            await self.close(BAD_HELLO)
+        elif isinstance(message, messages.Heartbeat):
+            current = await database_sync_to_async(report.heartbeat)(
+                worker=self.worker, connection=self.connection, beat=message
+            )
+            if not current:
+                await self.close(SUPERSEDED)
+                return
+            held = {item.assignment for item in message.held}
+            await self._push(held)
+        else:
+            applied = await database_sync_to_async(report.apply_report)(worker=self.worker, report=message)
+            for problem in applied.refused:
+                await self._send(problem)
+            await self._send(messages.Acknowledge(applied=applied.number))
+
+    async def _hello(self, hello: messages.Hello) -> None:
+        if hello.protocol != messages.PROTOCOL:
+            await self._refuse(
+                "bad_message",
+                f"This console speaks protocol {messages.PROTOCOL}, the worker {hello.protocol}.",
+            )
+            await self.close(BAD_HELLO)
+            return
+        self.worker = await database_sync_to_async(report.connect)(
+            token=self.token, hello=hello, connection=self.connection
+        )
+        await self._send(messages.Welcome(worker=str(self.worker.pk), applied=self.worker.applied))
+        if self.pusher is None:
+            self.pusher = asyncio.create_task(self._push_on_bell())
+
+    async def _push_on_bell(self) -> None:
+        worker = self.worker
+        assert worker is not None
+        async with switchboard().subscribe(f"worker.{worker.pk}") as rung:
+            while True:
+                try:
+                    await asyncio.wait_for(rung.wait(), LOOK_SECONDS)
+                except TimeoutError:
+                    pass  # nobody rang; look all the same
+                rung.clear()
+                try:
+                    await self._push(None)
+                except (OperationalError, InterfaceError) as error:
+                    log.warning("Closing the socket of %s: %s", worker, error)
+                    await self.close(1013)
+                    return
+
+    async def _push(self, held: set[str] | None) -> None:
+        """Send what the worker does not know yet. With its heartbeat at hand, whatever it does not hold is sent again."""
+        for assignment in await database_sync_to_async(_live)(self.worker):
+            key = str(assignment.pk)
+            paid, status = assignment.paid_until, assignment.status
+            before = self.sent.get(key)
+            if status == Assignment.Status.STOPPING:
+                if before is None or before[2] != status or held is not None:
+                    await self._send(
+                        messages.Stop(assignment=key, epoch=assignment.epoch, reason=assignment.stop_reason)
+                    )
+            elif before is None or (held is not None and key not in held):
+                await self._send(
+                    messages.Offer(
+                        assignment=key,
+                        epoch=assignment.epoch,
+                        kind=assignment.kind,
+                        payload=assignment.payload,
+                        paid_until=paid,
+                    )
+                )
+            elif before[1] != paid:
+                await self._send(messages.Extend(assignment=key, epoch=assignment.epoch, paid_until=paid))
+            self.sent[key] = (assignment.epoch, paid, status)
+
+    async def _send(self, message: Any) -> None:
+        await self.send(text_data=message.model_dump_json())
+
+    async def _refuse(self, code: str, detail: str) -> None:
+        log.warning("Refused a frame of %s: %s (%s)", self.worker or "an unknown worker", code, detail)
+        await self._send(messages.Refused(code=code, detail=detail))
+
+
+def _live(worker: Worker) -> list[Assignment]:
+    return list(Assignment.objects.filter(worker=worker).live().order_by("offered_at"))
+
+
+def _what_is_wrong(text: str, error: ValidationError) -> tuple[str, str]:
+    try:
+        kind = json.loads(text).get("type")
+    except (ValueError, AttributeError):
+        return "bad_message", "A frame is one JSON object with a `type`."
+    if kind not in ("hello", "heartbeat", "report"):
+        return "unknown_message", f"There is no message of type {str(kind)[:50]!r}."
+    return "bad_message", "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
+
+
+worker_sockets = [path("ws/worker", WorkerConsumer.as_asgi())]

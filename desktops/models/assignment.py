@@ -6,11 +6,11 @@ import uuid
 from decimal import Decimal
 from typing import Self
 
-from console.models.budget import money_field
 from django.db import models
 from django.db.models import Q
 
 from console.models import Budget, Workspace, WorkspaceRowQuerySet
+from console.models.budget import money_field
 
 from .worker import Worker
 
@@ -43,7 +43,9 @@ class Assignment(models.Model):
     lease_until = models.DateTimeField()
     paid_until = models.DateTimeField()
     rate_usd_per_hour = money_field()
-    reserved = money_field(default=Decimal(0), help_text="Held in the budgets for desktops of this assignment.")
+    reserved = money_field(
+        default=Decimal(0), help_text="Held in the budgets for desktops of this assignment."
+    )
     offered_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 

@@ -10,8 +10,7 @@ from django.db import models
 from django.utils import timezone
 
 from console.models import Workspace, WorkspaceRowQuerySet
-
-from ..protocol.messages import LEASE_SECONDS
+from desktops.protocol.messages import LEASE_SECONDS
 
 
 class WorkerQuerySet(WorkspaceRowQuerySet):
@@ -38,7 +37,9 @@ class Worker(models.Model):
     memory_mb = models.PositiveIntegerField(default=0)
     disk_free_mb = models.PositiveIntegerField(default=0)
     images = models.JSONField(default=list, help_text="Template images on the host: name, version, digest.")
-    connection = models.UUIDField(null=True, blank=True, help_text="The socket that speaks for it; the newest wins.")
+    connection = models.UUIDField(
+        null=True, blank=True, help_text="The socket that speaks for it; the newest wins."
+    )
     connected = models.BooleanField(default=False)
     paused = models.BooleanField(default=False, help_text="Takes no new work; what plays is finished.")
     last_seen_at = models.DateTimeField(null=True, blank=True)
@@ -64,5 +65,5 @@ class Worker(models.Model):
             and self.last_seen_at > timezone.now() - timedelta(seconds=LEASE_SECONDS)
         )
 
-    def has_image(self, name: str, version: int) -> bool:
-        return any(image["name"] == name and image["version"] == version for image in self.images)
+    def has_image(self, name: str, version: int, digest: str) -> bool:
+        return {"name": name, "version": version, "digest": digest} in self.images

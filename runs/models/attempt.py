@@ -10,8 +10,8 @@ from django.db.models import Case, Q, Value, When
 
 from console.models import Workspace, WorkspaceRowQuerySet
 from desktops.models import Assignment, Computer, Worker
+from runs import limits
 
-from .. import limits
 from .run import Run
 from .task import Task
 

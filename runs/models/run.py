@@ -11,8 +11,8 @@ from django.db.models import F, Q
 
 from console.models import Budget, User, Workspace, WorkspaceRowQuerySet
 from desktops.models import TemplateVersion
+from runs import limits
 
-from .. import limits
 from .task import TaskSet
 
 

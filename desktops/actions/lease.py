@@ -1,0 +1,135 @@
+"""Offer, extend, stop, lose: the life of an assignment, one verb each.
+
+The money for a desktop's time is held before the time is granted: `paid_until` never lies beyond what is reserved.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from console.actions.budgets import BudgetExhausted, affordable, cost_of, release, reserve, seconds_for
+from console.doorbell import ring
+from console.models import Budget
+from desktops.handlers import handler_for
+from desktops.models import Assignment, Worker
+from desktops.protocol.messages import LEASE_SECONDS
+
+# Budget is held this far ahead. Short enough that little money is tied up, long enough that a console may be away
+# for a while without a desktop being stopped for it.
+SLICE = timedelta(seconds=60)
+# Nothing is started for less: a desktop that cannot live this long only burns the rest of the budget.
+SHORTEST = timedelta(seconds=15)
+
+
+def _hold(budget: Budget, rate: Decimal, wanted: timedelta) -> tuple[timedelta, Decimal]:
+    """Reserve up to `wanted`; what there is if less is left. Raises BudgetExhausted when not even a second is."""
+    left, tightest = affordable(budget)
+    seconds = int(wanted.total_seconds())
+    if left is not None and tightest is not None:
+        seconds = min(seconds, seconds_for(left, rate))
+        if seconds < 1:
+            raise BudgetExhausted(tightest, left)
+    amount = cost_of(Decimal(seconds), rate)
+    if left is not None:
+        amount = min(amount, left)
+    reserve(budget, amount)
+    return timedelta(seconds=seconds), amount
+
+
+@transaction.atomic
+def offer(
+    *,
+    worker: Worker,
+    kind: str,
+    subject: uuid.UUID,
+    epoch: int,
+    payload: dict[str, Any],
+    budget: Budget,
+    rate_usd_per_hour: Decimal,
+) -> Assignment:
+    """Hand work to a worker, with its first slice of paid time. Raises BudgetExhausted, and then nothing happened."""
+    now = timezone.now()
+    left, tightest = affordable(budget)
+    if (
+        left is not None
+        and tightest is not None
+        and left < cost_of(Decimal(SHORTEST.seconds), rate_usd_per_hour)
+    ):
+        raise BudgetExhausted(tightest, left)
+    granted, amount = _hold(budget, rate_usd_per_hour, SLICE)
+    assignment = Assignment.objects.create(
+        workspace=worker.workspace,
+        worker=worker,
+        budget=budget,
+        kind=kind,
+        subject=subject,
+        epoch=epoch,
+        payload=payload,
+        rate_usd_per_hour=rate_usd_per_hour,
+        reserved=amount,
+        paid_until=now + granted,
+        lease_until=now + timedelta(seconds=LEASE_SECONDS),
+    )
+    ring(f"worker.{worker.pk}")
+    return assignment
+
+
+@transaction.atomic
+def extend(assignment: Assignment) -> Assignment:
+    """Pay a live assignment's desktop ahead when less than half a slice is left.
+
+    Raises BudgetExhausted; the desktop then stops by itself at `paid_until`. The caller holds the row's lock.
+    """
+    now = timezone.now()
+    if assignment.paid_until - now > SLICE / 2:
+        return assignment
+    granted, amount = _hold(assignment.budget, assignment.rate_usd_per_hour, SLICE)
+    assignment.paid_until = max(assignment.paid_until, now) + granted
+    assignment.reserved += amount
+    assignment.save(update_fields=["paid_until", "reserved"])
+    ring(f"worker.{assignment.worker_id}")
+    return assignment
+
+
+@transaction.atomic
+def stop(assignment: Assignment, *, reason: str) -> None:
+    """Tell the worker to end it; it goes on until its last record is stored. Telling twice changes nothing."""
+    told = Assignment.objects.filter(
+        pk=assignment.pk, status__in=[Assignment.Status.OFFERED, Assignment.Status.HELD]
+    ).update(status=Assignment.Status.STOPPING, stop_reason=reason)
+    if told:
+        assignment.status, assignment.stop_reason = Assignment.Status.STOPPING, reason
+        ring(f"worker.{assignment.worker_id}")
+
+
+def end(assignment: Assignment, *, status: str, at: datetime) -> None:
+    """Close the row. Money held for desktops that are gone is given back; one still held keeps its reservation."""
+    assignment.status, assignment.ended_at = status, at
+    assignment.save(update_fields=["status", "ended_at"])
+    if not assignment.computers.held().exists():
+        release_rest(assignment)
+
+
+def release_rest(assignment: Assignment) -> None:
+    release(assignment.budget, assignment.reserved)
+    assignment.reserved = Decimal(0)
+    assignment.save(update_fields=["reserved"])
+
+
+@transaction.atomic
+def lose(assignment: Assignment) -> bool:
+    """The lease ran out without a word. False when somebody was faster."""
+    handler_for(assignment.kind).lock(assignment.subject)
+    row = Assignment.objects.select_for_update().get(pk=assignment.pk)
+    if row.status not in Assignment.LIVE or row.lease_until > timezone.now():
+        return False
+    end(row, status=Assignment.Status.LOST, at=timezone.now())
+    handler_for(row.kind).lost(row)
+    ring(f"worker.{row.worker_id}")
+    return True

@@ -1,0 +1,229 @@
+"""One look at one run: compare what is stored with what is wanted, and take every step that is due.
+
+Safe to repeat and safe to kill: each look is one transaction on the run's locked row, and it starts from the database.
+
+1. A run that is stopping ends as soon as nothing of it is left.
+2. A run whose time cap, target or budget is reached is stopped.
+3. A queued run is checked again and becomes preparing.
+4. The next round's attempts are stored when the last ones have been handed out.
+5. Queued attempts are offered to workers with a free slot and the template's image.
+6. Desktops are paid ahead; one that cannot be paid any longer stops by itself.
+7. The status follows what the attempts are doing; when none is left the run ends.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from django.db import transaction
+from django.db.models import Count, Q
+from django.utils import timezone
+
+from console.actions.budgets import BudgetExhausted
+from console.actor import Actor
+from desktops.actions import lease
+from desktops.models import Assignment, TemplateVersion, Worker
+from desktops.protocol.attempt import AttemptOrder, TemplatePin
+from runs.models import Attempt, Run
+
+from . import attempts
+from .stop import begin_stop, finish_if_idle, live_assignments
+from .transitions import move_run
+
+S = Run.Status
+Reason = Run.StopReason
+SUPERVISOR: Final = Actor.system("the supervisor")
+# A run that had a worker and has none for this long will not get one by waiting.
+NO_WORKER: Final = timedelta(seconds=90)
+# As many attempts as this without a verdict, and not one with, is not bad luck.
+HOPELESS: Final = 6
+
+
+def advance_run(run_id: uuid.UUID) -> None:
+    with transaction.atomic():
+        run = (
+            Run.objects.select_for_update(of=["self"], skip_locked=True)
+            .select_related("workspace", "budget", "template_version__template")
+            .filter(pk=run_id)
+            .first()
+        )
+        if run is None or run.is_terminal:
+            return  # ended, or somebody is at it: the next look will do
+        if run.stop_reason:
+            finish_if_idle(run, actor=SUPERVISOR)
+            return
+        reason, detail = due_to_stop(run)
+        if reason:
+            begin_stop(run, reason, actor=SUPERVISOR, detail=detail)
+            return
+        if run.status == S.QUEUED:
+            move_run(run, S.PREPARING, actor=SUPERVISOR)
+        offered = offer_queued(run)
+        exhausted = offered.exhausted or pay_ahead(run)
+        follow(run, exhausted)
+
+
+def due_to_stop(run: Run) -> tuple[str, str]:
+    """The reason to stop now, with a sentence, or two empty strings."""
+    now = timezone.now()
+    if run.status == S.QUEUED and run.template_version.status != TemplateVersion.Status.PUBLISHED:
+        return Reason.CONFIG_REJECTED, f"Template {run.template_version} is not published any more."
+    if run.deadline is not None and now >= run.deadline:
+        return Reason.TIME_CAP_REACHED, ""
+    target = run.spec["stop_after_valid"]
+    if target is not None and run.valid >= target:
+        return Reason.VERIFIED_TARGET_REACHED, ""
+    if run.error >= HOPELESS and run.done == 0:
+        return (
+            Reason.INFRASTRUCTURE_FAILURE,
+            f"{run.error} attempts ended without a verdict and none with one.",
+        )
+    if run.status == S.RECOVERING and no_worker_since(run):
+        return Reason.WORKER_LOST, "No worker came back to play on."
+    return "", ""
+
+
+def no_worker_since(run: Run) -> bool:
+    """True when no worker that could play this run has been heard of for NO_WORKER."""
+    seen = [worker.last_seen_at for worker in able_workers(run, connected=False) if worker.last_seen_at]
+    return not seen or max(seen) < timezone.now() - NO_WORKER
+
+
+def able_workers(run: Run, *, connected: bool = True) -> list[Worker]:
+    """Workers of the workspace that have the template's image and take work."""
+    workers = Worker.objects.for_workspace(run.workspace).filter(paused=False)
+    if connected:
+        workers = workers.connected()
+    pin = run.template_version
+    return [worker for worker in workers if worker.has_image(pin.template.name, pin.version, pin.digest)]
+
+
+@dataclass
+class Offered:
+    count: int = 0
+    exhausted: BudgetExhausted | None = None
+
+
+def offer_queued(run: Run) -> Offered:
+    """Hand queued attempts to workers, lowest number first, while slots, parallelism and budget allow."""
+    result = Offered()
+    workers = able_workers(run)
+    used = dict(
+        Assignment.objects.filter(worker__in=workers)
+        .live()
+        .values_list("worker")
+        .annotate(live=Count("pk"))
+        .order_by("worker")
+    )
+    free = {worker.pk: worker.slots - used.get(worker.pk, 0) for worker in workers}
+    room = min(
+        sum(max(0, n) for n in free.values()), run.workspace.run_parallelism - run.running - run.verifying
+    )
+    while room > 0:
+        queued = list(
+            Attempt.objects.filter(run=run, status=Attempt.Status.QUEUED)
+            .select_related("task")
+            .order_by("tries", "number")[:room]
+        )
+        if not queued:
+            if not attempts.create_next_round(run):
+                break
+            continue
+        for attempt in queued:
+            worker = _roomiest(workers, free, avoid=attempt.worker_id if attempt.tries else None)
+            try:
+                hand_out(run, attempt, worker)
+            except BudgetExhausted as error:
+                result.exhausted = error
+                return result
+            free[worker.pk] -= 1
+            room -= 1
+            result.count += 1
+    return result
+
+
+def _roomiest(workers: list[Worker], free: dict[uuid.UUID, int], avoid: uuid.UUID | None) -> Worker:
+    """The worker with most free slots; one where this attempt already failed only if there is no other."""
+    return max(
+        (worker for worker in workers if free[worker.pk] > 0), key=lambda one: (one.pk != avoid, free[one.pk])
+    )
+
+
+def hand_out(run: Run, attempt: Attempt, worker: Worker) -> None:
+    pin = run.template_version
+    order = AttemptOrder(
+        attempt_id=str(attempt.pk),
+        run_id=str(run.pk),
+        try_number=attempt.tries + 1,
+        template=TemplatePin(
+            name=pin.template.name,
+            version=pin.version,
+            digest=pin.digest,
+            egress=pin.egress,  # type: ignore[arg-type]
+            memory_mb=pin.memory_mb,
+            cpus=float(pin.cpus),
+        ),
+        task=attempt.task.document,
+        recipe=attempt.task.recipe,
+        prefix_steps=run.spec["prefix_steps"],
+        max_steps=run.spec["max_steps"],
+    )
+    assignment = lease.offer(
+        worker=worker,
+        kind="attempt",
+        subject=attempt.pk,
+        epoch=attempt.tries + 1,
+        payload=order.model_dump(mode="json"),
+        budget=run.budget,
+        rate_usd_per_hour=pin.rate_usd_per_hour,
+    )
+    attempts.begin_try(run, attempt, assignment, worker)
+
+
+def pay_ahead(run: Run) -> BudgetExhausted | None:
+    """Extend the paid time of the run's desktops. Returns what ran out, if something did."""
+    exhausted = None
+    for assignment in live_assignments(run):
+        if assignment.status != Assignment.Status.STOPPING:
+            try:
+                lease.extend(assignment)
+            except BudgetExhausted as error:
+                exhausted = error
+    return exhausted
+
+
+def follow(run: Run, exhausted: BudgetExhausted | None) -> None:
+    """Let the status follow the attempts, and end the run when nothing is left to do or to pay with."""
+    live = run.running + run.verifying
+    if run.finished == run.planned:
+        begin_stop(run, Reason.ALL_TASKS_DONE, actor=SUPERVISOR)
+    elif exhausted is not None and not live:
+        whole = exhausted.budget.parent_id is None
+        reason = Reason.WORKSPACE_BUDGET_EXCEEDED if whole else Reason.BUDGET_EXCEEDED
+        begin_stop(
+            run, reason, actor=SUPERVISOR, detail=f"${exhausted.left:.4f} left is too little for a desktop."
+        )
+    else:
+        status = _status_of(run)
+        if status != run.status:
+            move_run(run, status, actor=SUPERVISOR)
+
+
+def _status_of(run: Run) -> str:
+    if run.running:
+        # Preparing and recovering end when a desktop of the run has shown a good screen.
+        return S.RUNNING if run.status in (S.RUNNING, S.VERIFYING) or _has_ready_desktop(run) else run.status
+    if run.verifying:
+        return S.VERIFYING if run.queued == 0 and run.status != S.PREPARING else run.status
+    if run.status in (S.RUNNING, S.VERIFYING) and not able_workers(run):
+        return S.RECOVERING
+    return run.status
+
+
+def _has_ready_desktop(run: Run) -> bool:
+    return Attempt.objects.filter(
+        Q(computer__ready_at__isnull=False, computer__stopped_at=None), run=run, status__in=Attempt.LIVE
+    ).exists()

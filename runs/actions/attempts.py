@@ -1,0 +1,148 @@
+"""Attempts are made round by round and moved one verb at a time; the run's counters move in the same transaction."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.utils import timezone
+
+from desktops.models import Assignment, Computer, Worker
+from runs import limits
+from runs.events import AttemptEnded, AttemptOffered, RoundCreated, TryFailed, append
+from runs.models import Attempt, AttemptTry, Run
+
+A = Attempt.Status
+V = Attempt.Verifier
+
+# Without a verdict for one of these, a checker has spoken or somebody has interfered: the verifier says invalid.
+# For every other reason nothing was checked at all.
+SAYS_INVALID: Final = {"checker_error", "fork_mismatch", "human_intervened"}
+# Trying again would meet the same end.
+NOT_RETRIED: Final = {"paid_until_reached", "human_intervened"}
+
+
+def per_round(run: Run) -> int:
+    return len(run.task_ids) * run.spec["parallel_copies"] * run.spec["fork_copies"]
+
+
+def create_next_round(run: Run) -> int:
+    """Store the attempts of the next round, in the order of play. Returns how many; 0 when all rounds are stored."""
+    if run.rounds_created >= run.spec["rounds"]:
+        return 0
+    forked = run.spec["fork_copies"] > 1
+    number = run.rounds_created * per_round(run)
+    rows = []
+    for task_id in run.task_ids:
+        for copy in range(1, run.spec["parallel_copies"] + 1):
+            for fork in range(1, run.spec["fork_copies"] + 1):
+                number += 1
+                rows.append(
+                    Attempt(
+                        workspace_id=run.workspace_id,
+                        run=run,
+                        number=number,
+                        task_id=task_id,
+                        round=run.rounds_created + 1,
+                        copy=copy,
+                        fork=fork,
+                        fork_method=Attempt.ForkMethod.REPLAY if forked else "",
+                    )
+                )
+    Attempt.objects.bulk_create(rows, batch_size=2000)
+    run.rounds_created += 1
+    run.save(update_fields=["rounds_created"])
+    append(run, RoundCreated(round=run.rounds_created, attempts=len(rows)))
+    return len(rows)
+
+
+def _counted(attempt: Attempt) -> dict[str, int]:
+    """What the attempt adds to each of its run's counters. Queued ones are counted from the plan."""
+    valid = attempt.verifier == V.VALID
+    return {
+        **{
+            status: int(attempt.status == status)
+            for status in (A.RUNNING, A.VERIFYING, A.DONE, A.ERROR, A.CANCELLED)
+        },
+        "valid": int(valid),
+        "invalid": int(attempt.verifier == V.INVALID),
+        "success": int(valid and (attempt.reward or 0) >= 1.0),
+    }
+
+
+def change(run: Run, attempt: Attempt, **fields: Any) -> None:
+    """Write fields of an attempt and move the counters by the difference. The run's row is locked."""
+    before = _counted(attempt)
+    for name, value in fields.items():
+        setattr(attempt, name, value)
+    attempt.save(update_fields=list(fields))
+    after = _counted(attempt)
+    moved = [name for name in after if after[name] != before[name]]
+    for name in moved:
+        setattr(run, name, getattr(run, name) + after[name] - before[name])
+    if moved:
+        run.save(update_fields=moved)
+
+
+def begin_try(run: Run, attempt: Attempt, assignment: Assignment, worker: Worker) -> AttemptTry:
+    """The attempt was handed to a worker."""
+    change(
+        run,
+        attempt,
+        status=A.RUNNING,
+        tries=attempt.tries + 1,
+        worker=worker,
+        steps=0,
+        started_at=attempt.started_at or timezone.now(),
+    )
+    append(run, AttemptOffered(try_number=attempt.tries, worker=worker.name), attempt=attempt)
+    return AttemptTry.objects.create(attempt=attempt, number=attempt.tries, assignment=assignment)
+
+
+def fail_try(
+    run: Run, attempt: Attempt, one: AttemptTry, *, reasons: list[str], detail: str, checker_error: str
+) -> None:
+    """An infrastructure fault ended a try: play the attempt again, or end it without a verdict. Never a Fail."""
+    one.ok, one.ended_at = False, timezone.now()
+    one.invalid_reasons, one.detail, one.checker_error = reasons, detail, checker_error
+    one.save(update_fields=["ok", "ended_at", "invalid_reasons", "detail", "checker_error"])
+    if attempt.tries < limits.TRIES and not NOT_RETRIED.intersection(reasons) and not run.stop_reason:
+        append(run, TryFailed(try_number=one.number, reasons=reasons, detail=detail[:500]), attempt=attempt)
+        change(run, attempt, status=A.QUEUED)
+        return
+    spoke = bool(SAYS_INVALID.intersection(reasons))
+    end_attempt(
+        run,
+        attempt,
+        status=A.DONE if spoke else A.ERROR,
+        verifier=V.INVALID if spoke else V.NOT_CHECKED,
+        invalid_reasons=reasons,
+        checker_error=checker_error,
+    )
+
+
+def end_attempt(run: Run, attempt: Attempt, *, status: str, **fields: Any) -> None:
+    change(run, attempt, status=status, ended_at=timezone.now(), **fields)
+    append(
+        run,
+        AttemptEnded(
+            status=attempt.status,
+            verifier=attempt.verifier,
+            outcome=_outcome(attempt),
+            reasons=attempt.invalid_reasons,
+            tries=attempt.tries,
+        ),
+        attempt=attempt,
+    )
+
+
+def _outcome(attempt: Attempt) -> str | None:
+    """As the generated column has it, for a row that was not read back yet."""
+    if attempt.verifier != V.VALID:
+        return None
+    return Attempt.Outcome.SUCCESS if (attempt.reward or 0) >= 1.0 else Attempt.Outcome.FAIL
+
+
+def on_computer(attempt: Attempt, one: AttemptTry, computer: Computer) -> None:
+    attempt.computer = one.computer = computer
+    attempt.save(update_fields=["computer"])
+    one.save(update_fields=["computer"])

@@ -1,0 +1,20 @@
+"""Run the supervisor until SIGTERM or Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from runs.supervisor import supervise
+
+
+class Command(BaseCommand):
+    help = "Start queued runs, hand attempts to workers, keep the caps, notice lost workers, finish runs."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        asked: list[int] = []
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda signum, frame: asked.append(signum))
+        supervise(lambda: bool(asked))

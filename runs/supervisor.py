@@ -1,0 +1,67 @@
+"""The supervisor: one pass reconciles everything, is safe to repeat and safe to kill.
+
+One process leads, by an advisory lock that PostgreSQL frees when its session dies; any other is a hot spare.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from django.db import InterfaceError, OperationalError, connection
+from django.utils import timezone
+
+from console.doorbell import listen_blocking
+from desktops.actions import computers, lease
+from desktops.models import Assignment, Computer
+from runs.actions.advance import advance_run
+from runs.models import Run
+
+log = logging.getLogger(__name__)
+TICK_SECONDS = 1.0
+LEADER_LOCK = 0x6465736B  # "desk"
+
+
+def one_pass() -> None:
+    """Lose what went quiet, settle what ended by itself, advance every run that has not ended."""
+    now = timezone.now()
+    for assignment in Assignment.objects.live().filter(lease_until__lt=now).order_by("lease_until"):
+        if lease.lose(assignment):
+            log.warning("Lost %s", assignment)
+    unpaid = Computer.objects.held().exclude(assignment__status__in=Assignment.LIVE)
+    for computer in unpaid.filter(assignment__paid_until__lt=now).select_related("assignment"):
+        computers.presume_gone(computer)
+    for run_id in Run.objects.active().order_by("created_at").values_list("pk", flat=True):
+        advance_run(run_id)
+
+
+def lead() -> bool:
+    """Try to become, or stay, the one leader of this database session."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [LEADER_LOCK])
+        return bool(cursor.fetchone()[0])
+
+
+def supervise(stopping: Callable[[], bool]) -> None:
+    """Pass on each ring and at least each second, until told to stop. Outlives a restart of PostgreSQL."""
+    while not stopping():
+        try:
+            _lead_while_connected(stopping)
+        except (OperationalError, InterfaceError) as error:
+            log.warning("The database went away, dialling again: %s", error)
+            connection.close()
+            time.sleep(TICK_SECONDS)  # nothing to probe: the next dial is the probe
+
+
+def _lead_while_connected(stopping: Callable[[], bool]) -> None:
+    leading = False
+    for _ in listen_blocking(TICK_SECONDS):
+        if stopping():
+            return
+        if not leading:
+            leading = lead()  # taken once: the lock lives as long as this database session
+            if not leading:
+                continue
+            log.info("Leading.")
+        one_pass()
