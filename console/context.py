@@ -28,7 +28,7 @@ class Link:
     count: int | None = None
 
 
-# Groups of the rail: heading, then name of the address, word, icon and the addresses that count as being there.
+# Groups of the rail: heading, then name of the address, word, icon, stems of the addresses that are in it.
 _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, tuple[str, ...]], ...]], ...] = (
     (
         "",

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def ring(*bells: str) -> None:
-    """Ring when the current transaction commits (at once outside one). PostgreSQL folds equal rings of a transaction."""
+    """Ring when the current transaction commits, or at once outside one. Equal rings of a transaction are folded."""
     with connection.cursor() as cursor:
         for bell in bells:
             cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, bell])

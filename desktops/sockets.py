@@ -7,6 +7,7 @@ rings, with every heartbeat and at least every few seconds, so a lost ring only 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import uuid
@@ -126,10 +127,8 @@ class WorkerConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         assert worker is not None
         async with switchboard().subscribe(f"worker.{worker.pk}") as rung:
             while True:
-                try:
+                with contextlib.suppress(TimeoutError):  # nobody rang: look all the same
                     await asyncio.wait_for(rung.wait(), LOOK_SECONDS)
-                except TimeoutError:
-                    pass  # nobody rang; look all the same
                 rung.clear()
                 try:
                     await self._push(None)
@@ -139,7 +138,7 @@ class WorkerConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                     return
 
     async def _push(self, held: set[str] | None) -> None:
-        """Send what the worker does not know yet. With its heartbeat at hand, whatever it does not hold is sent again."""
+        """Send what the worker does not know yet; what its heartbeat (`held`) does not name is sent again."""
         for assignment in await database_sync_to_async(_live)(self.worker):
             key = str(assignment.pk)
             paid, status = assignment.paid_until, assignment.status

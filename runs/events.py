@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
-from console.doorbell import ring
 from django.utils import timezone
 from pydantic import BaseModel, ConfigDict
+
+from console.doorbell import ring
 
 from .models import Attempt, Event, Run
 

@@ -96,7 +96,7 @@ class Welcome(_Message):
 
 
 class Offer(_Message):
-    """Take this assignment. Offered again until the worker's heartbeat names it, so taking it twice must be harmless."""
+    """Take this assignment. Offered until a heartbeat names it, so taking it twice must be harmless."""
 
     type: Literal["offer"] = "offer"
     assignment: str

@@ -70,7 +70,7 @@ def begin_stop(run: Run, reason: str, *, actor: Actor, detail: str = "") -> None
 
 
 def finish_if_idle(run: Run, *, actor: Actor) -> bool:
-    """End a stopping run once no worker holds anything of it and all is paid. Attempts that never played are cancelled."""
+    """End a stopping run once no worker holds anything of it and all is paid. What never played is cancelled."""
     if not run.stop_reason or run.is_terminal or live_assignments(run):
         return False
     if Computer.objects.filter(group=run.pk).held().exists():
