@@ -1,4 +1,4 @@
-"""Import of OSWorld's tasks: each file becomes a task, or is listed with the reason why it cannot run here."""
+"""Import of OSWorld: each file becomes a task, or is listed with the reason why it cannot run here."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ HIDDEN_NEEDS: dict[str, tuple[ReasonCode, str]] = {
     "f8369178-fafe-40c2-adc4-b9b08a125456": ("needs_web", "It installs a theme from the web."),
 }
 # Programs that a launch may name and the templates lack, whatever the task's list of apps says.
-MISSING_PROGRAMS = {"code": "VS Code", "nautilus": "GNOME Files", "gnome-terminal": "GNOME Terminal"}
+MISSING_PROGRAMS = {"code": "VS Code", "picard": "Picard"}
 
 
 class NotATaskSet(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 _BASIC = frozenset({"terminal", "files", "editor", "settings"})
-# "os" is OSWorld's name for its whole Ubuntu desktop, sound and video player included: only `office` has that.
+# "os" is OSWorld's name for its whole Ubuntu desktop, with sound and video player: only `office` has that.
 _OFFICE = _BASIC | {
     "os",
     "libreoffice",

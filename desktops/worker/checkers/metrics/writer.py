@@ -22,7 +22,7 @@ _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 def check_paragraphs(found: Path, expected: Rules) -> float:
     """Conditions on paragraphs, empty ones left out.
 
-    `texts` (all of them, in order), `styles` (index → name of its style), `bold`, `italic`, `centered` (indexes).
+    `texts` (all, in order), `styles` (index → name of its style), `bold`, `italic`, `centered` (indexes).
     """
     paragraphs = [item for item in readers.writer(found).paragraphs if item.text.strip()]
     if "texts" in expected and [item.text.strip() for item in paragraphs] != list(expected["texts"]):
