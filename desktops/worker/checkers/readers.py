@@ -13,9 +13,12 @@ from typing import Any
 
 import docx
 import docx.document
+import docx.opc.exceptions
 import numpy as np
 import openpyxl
+import openpyxl.utils.exceptions
 import pptx
+import pptx.exc
 import pptx.presentation
 import yaml
 from lxml import etree
@@ -25,6 +28,18 @@ from PIL import Image
 from .errors import Unreadable
 
 Array = NDArray[np.float64]
+
+# What the libraries for office files raise when the file is not one.
+_NO_OFFICE_FILE = (
+    ValueError,
+    KeyError,
+    OSError,
+    zipfile.BadZipFile,
+    etree.XMLSyntaxError,
+    docx.opc.exceptions.PackageNotFoundError,
+    pptx.exc.PackageNotFoundError,
+    openpyxl.utils.exceptions.InvalidFileException,
+)
 
 
 def text(path: Path) -> str:
@@ -81,14 +96,14 @@ def xml(source: Path | str) -> Any:
 def writer(path: Path) -> docx.document.Document:
     try:
         return docx.Document(str(path))
-    except (ValueError, KeyError, zipfile.BadZipFile, etree.XMLSyntaxError, OSError) as error:
+    except _NO_OFFICE_FILE as error:
         raise Unreadable(f"{path.name} is not a Word document") from error
 
 
 def impress(path: Path) -> pptx.presentation.Presentation:
     try:
         return pptx.Presentation(str(path))
-    except (ValueError, KeyError, zipfile.BadZipFile, etree.XMLSyntaxError, OSError) as error:
+    except _NO_OFFICE_FILE as error:
         raise Unreadable(f"{path.name} is not a PowerPoint presentation") from error
 
 
@@ -96,9 +111,7 @@ def workbook(path: Path, *, values: bool) -> Any:
     """An Excel workbook: its computed values, or its formulas."""
     try:
         return openpyxl.load_workbook(path, data_only=values)
-    except (ValueError, KeyError, zipfile.BadZipFile, OSError) as error:
-        raise Unreadable(f"{path.name} is not an Excel workbook") from error
-    except openpyxl.utils.exceptions.InvalidFileException as error:
+    except _NO_OFFICE_FILE as error:
         raise Unreadable(f"{path.name} is not an Excel workbook") from error
 
 
