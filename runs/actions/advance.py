@@ -4,7 +4,7 @@ Safe to repeat and safe to kill: each look is one transaction on the run's locke
 
 1. A run that is stopping ends as soon as nothing of it is left.
 2. A run whose time cap, target or budget is reached is stopped.
-3. A queued run is checked again and becomes preparing.
+3. A queued run becomes preparing as soon as a worker is there that can play it.
 4. The next round's attempts are stored when the last ones have been handed out.
 5. Queued attempts are offered to workers with a free slot and the template's image.
 6. Desktops are paid ahead; one that cannot be paid any longer stops by itself.
@@ -60,7 +60,10 @@ def advance_run(run_id: uuid.UUID) -> None:
             begin_stop(run, reason, actor=SUPERVISOR, detail=detail)
             return
         if run.status == S.QUEUED:
+            if not able_workers(run):
+                return  # nobody could play it; the time cap counts from when somebody can
             move_run(run, S.PREPARING, actor=SUPERVISOR)
+            attempts.create_next_round(run)
         offered = offer_queued(run)
         exhausted = offered.exhausted or pay_ahead(run)
         follow(run, exhausted)

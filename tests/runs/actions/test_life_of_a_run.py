@@ -1,0 +1,260 @@
+"""From queued to its end, told by a worker on paper: statuses, counters, tries, money and the log."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from console.actions.budgets import root_budget
+from console.models import LedgerEntry, Workspace
+from desktops.models import Assignment, Computer
+from runs import scoring
+from runs.models import Attempt, Event, Run
+from runs.supervisor import one_pass
+from tests.runs.paper_worker import PaperWorker
+
+NewRun = Callable[..., Run]
+
+
+def fresh(run: Run) -> Run:
+    return Run.objects.select_related("budget").get(pk=run.pk)
+
+
+def test_a_run_plays_all_attempts_and_completes(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run()
+    one_pass()
+    assert fresh(run).status == "preparing"
+    first, second = worker.offered()
+    worker.play(first, reward=1.0)
+    one_pass()
+    worker.play(second, reward=0.4)
+    one_pass()
+    run = fresh(run)
+    assert (run.status, run.stop_reason) == ("completed", "all_tasks_done")
+    counts = scoring.counts(run)
+    assert (counts["done"], counts["success"], counts["fail"], counts["valid"]) == (2, 1, 1, 2)
+    assert list(run.attempts.values_list("outcome", flat=True)) == ["success", "fail"]
+
+
+def test_a_run_is_running_once_a_desktop_is_ready(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run()
+    one_pass()
+    worker.start(worker.offered()[0])
+    one_pass()
+    assert fresh(run).status == "running"
+
+
+def test_the_counts_add_up_at_every_moment(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run(rounds=2)
+    for _ in range(4):
+        one_pass()
+        for assignment in worker.offered():
+            worker.play(assignment)
+        c = scoring.counts(fresh(run))
+        assert c["planned"] == sum(
+            c[k] for k in ("queued", "running", "verifying", "done", "error", "cancelled")
+        )
+        assert c["planned"] == c["valid"] + c["invalid"] + c["not_checked"]
+        assert c["valid"] == c["success"] + c["fail"]
+
+
+def test_rounds_are_stored_one_after_another(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run(rounds=3)
+    one_pass()
+    assert run.attempts.count() == 2
+    assert scoring.counts(fresh(run))["planned"] == 6
+
+
+def test_a_broken_desktop_is_tried_again_and_never_a_fail(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run(tasks=["task-1"])
+    one_pass()
+    worker.break_down(worker.offered()[0])
+    attempt = run.attempts.get()
+    assert (attempt.status, attempt.verifier, attempt.outcome) == ("queued", "not_checked", None)
+    one_pass()
+    worker.play(worker.offered()[0])
+    one_pass()
+    attempt.refresh_from_db()
+    assert (attempt.status, attempt.outcome, attempt.tries) == ("done", "success", 2)
+    assert [one.invalid_reasons for one in attempt.try_rows.all()] == [["desktop_lost"], []]
+
+
+def test_after_three_broken_tries_the_attempt_has_no_verdict(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run(tasks=["task-1"])
+    for _ in range(3):
+        one_pass()
+        worker.break_down(worker.offered()[0])
+    one_pass()
+    attempt = run.attempts.get()
+    assert (attempt.status, attempt.verifier, attempt.outcome) == ("error", "not_checked", None)
+    assert attempt.invalid_reasons == ["desktop_lost"]
+    assert fresh(run).stop_reason == "all_tasks_done"
+
+
+def test_a_checker_that_broke_makes_the_attempt_invalid_not_failed(
+    new_run: NewRun, worker: PaperWorker
+) -> None:
+    run = new_run(tasks=["task-1"])
+    for _ in range(3):
+        one_pass()
+        worker.break_down(worker.offered()[0], "checker_error", checker_error="no answer")
+    attempt = run.attempts.get()
+    assert (attempt.status, attempt.verifier, attempt.outcome) == ("done", "invalid", None)
+    assert attempt.checker_error == "no answer"
+
+
+def test_a_verdict_stands_whatever_breaks_after_it(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run(tasks=["task-1"])
+    one_pass()
+    assignment = worker.offered()[0]
+    computer = worker.start(assignment)
+    worker.verdict(assignment, 1.0)
+    worker.stop(assignment, computer)
+    worker.end(assignment, ok=False, invalid_reasons=["upload_failed"])
+    attempt = run.attempts.get()
+    assert (attempt.status, attempt.verifier, attempt.outcome) == ("done", "valid", "success")
+
+
+def test_enough_valid_attempts_stop_the_run(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run(stop_after_valid=1)
+    one_pass()
+    worker.play(worker.offered()[0], reward=0.0)
+    one_pass()
+    for assignment in worker.offered():
+        assert assignment.status == Assignment.Status.STOPPING
+        worker.end(assignment, ok=False, stopped=True)
+    one_pass()
+    run = fresh(run)
+    assert (run.status, run.stop_reason) == ("completed", "verified_target_reached")
+    assert (run.done, run.cancelled) == (1, 1)
+
+
+def test_the_time_cap_stops_the_run(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run(time_cap_minutes=1)
+    one_pass()
+    Run.objects.filter(pk=run.pk).update(started_at=timezone.now() - timedelta(minutes=2))
+    one_pass()
+    for assignment in worker.offered():
+        worker.end(assignment, ok=False, stopped=True)
+    one_pass()
+    run = fresh(run)
+    assert (run.status, run.stop_reason, run.cancelled) == ("completed", "time_cap_reached", 2)
+
+
+def test_a_spend_cap_stops_the_run_and_is_never_passed(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run(spend_cap_usd="0.01", rounds=50)  # ten minutes of one desktop
+    for _ in range(60):
+        one_pass()
+        for assignment in worker.offered():
+            computer = worker.start(assignment, seconds_ago=58)
+            worker.verdict(assignment, 1.0)
+            worker.stop(assignment, computer)
+            worker.end(assignment)
+    run = fresh(run)
+    assert (run.status, run.stop_reason) == ("completed", "budget_exceeded")
+    assert Decimal("0.009") < run.budget.spent <= Decimal("0.01")
+    assert run.budget.reserved == 0
+
+
+def test_the_workspace_cap_stops_the_run(new_run: NewRun, worker: PaperWorker, workspace: Workspace) -> None:
+    run = new_run()
+    root = root_budget(workspace)
+    root.cap = Decimal("0.0001")
+    root.save()
+    one_pass()
+    assert fresh(run).stop_reason == "workspace_budget_exceeded"
+
+
+def test_the_ledger_is_the_seconds_that_desktops_existed(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run(tasks=["task-1"])
+    one_pass()
+    assignment = worker.offered()[0]
+    computer = worker.start(assignment, seconds_ago=36)
+    worker.verdict(assignment, 1.0)
+    worker.stop(assignment, computer)
+    worker.end(assignment)
+    one_pass()
+    entry = LedgerEntry.objects.get(subject=computer)
+    assert 36 <= entry.seconds < 37
+    assert entry.cost == fresh(run).budget.spent == root_budget(run.workspace).spent
+    assert fresh(run).budget.reserved == root_budget(run.workspace).reserved == 0
+
+
+def test_a_silent_worker_loses_its_lease_and_its_late_results_are_refused(
+    new_run: NewRun, worker: PaperWorker
+) -> None:
+    run = new_run(tasks=["task-1"])
+    one_pass()
+    assignment = worker.offered()[0]
+    computer = worker.start(assignment)
+    past = timezone.now() - timedelta(seconds=1)
+    Assignment.objects.update(lease_until=past)
+    one_pass()
+    attempt = run.attempts.get()
+    assert (attempt.status, attempt.tries) == ("running", 2)  # offered again at once
+    late = {"kind": "attempt_ended", "ok": True}
+    refused = worker.say(assignment, late).refused
+    assert [problem.code for problem in refused] == ["stale_epoch"]
+    attempt.refresh_from_db()
+    assert attempt.status == "running"
+    # The desktop's end is still believed: money follows it.
+    worker.stop(assignment, computer)
+    assert Computer.objects.get(pk=computer).stopped_at is not None
+
+
+def test_a_lost_workers_desktop_is_settled_at_its_paid_time(new_run: NewRun, worker: PaperWorker) -> None:
+    new_run(tasks=["task-1"])
+    one_pass()
+    computer = worker.start(worker.offered()[0], seconds_ago=30)
+    past = timezone.now() - timedelta(seconds=1)
+    Assignment.objects.update(lease_until=past, paid_until=past)
+    one_pass()
+    row = Computer.objects.get(pk=computer)
+    assert row.stopped_at == past
+    assert LedgerEntry.objects.get(subject=computer).settled_at is not None
+
+
+def test_the_log_has_no_gap_and_is_append_only(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run()
+    one_pass()
+    for assignment in worker.offered():
+        worker.play(assignment)
+    one_pass()
+    seqs = list(Event.objects.filter(run=run).values_list("seq", flat=True))
+    assert seqs == list(range(1, fresh(run).last_seq + 1))
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Event.objects.filter(run=run, seq=1).update(kind="other")
+
+
+def test_a_run_that_has_ended_cannot_change(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run(tasks=["task-1"])
+    one_pass()
+    worker.play(worker.offered()[0])
+    one_pass()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Run.objects.filter(pk=run.pk).update(status="queued", ended_at=None)
+
+
+def test_a_pass_repeated_changes_nothing(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run()
+    one_pass()
+    before = (fresh(run).last_seq, Assignment.objects.count(), Attempt.objects.count())
+    one_pass()
+    assert (fresh(run).last_seq, Assignment.objects.count(), Attempt.objects.count()) == before
+
+
+def test_without_a_worker_the_run_waits_and_its_time_does_not_run(new_run: NewRun) -> None:
+    run = new_run()
+    one_pass()
+    assert fresh(run).status == "queued"
+    assert fresh(run).started_at is None
+
+
+def test_no_more_desktops_than_the_worker_has_slots(new_run: NewRun, worker: PaperWorker) -> None:
+    new_run(parallel_copies=4)
+    one_pass()
+    one_pass()
+    assert len(worker.offered()) == 2
