@@ -1,0 +1,187 @@
+"""The screen: grab it, encode it, and tell when it has come to rest."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import select
+import threading
+import time
+
+from fpng import fpng_ext
+from PIL import Image
+from Xlib.display import Display
+from Xlib.ext import damage as xdamage
+
+_ZPIXMAP = 2
+_ALL_PLANES = ctypes.c_ulong(-1).value
+_IPC_PRIVATE, _IPC_CREAT_RW, _IPC_RMID = 0, 0o1600, 0
+
+
+class _Segment(ctypes.Structure):
+    """XShmSegmentInfo."""
+
+    _fields_ = [
+        ("shmseg", ctypes.c_ulong),
+        ("shmid", ctypes.c_int),
+        ("shmaddr", ctypes.c_void_p),
+        ("read_only", ctypes.c_int),
+    ]
+
+
+class _ImageHead(ctypes.Structure):
+    """The start of XImage: all that is read here."""
+
+    _fields_ = [
+        ("width", ctypes.c_int),
+        ("height", ctypes.c_int),
+        ("xoffset", ctypes.c_int),
+        ("format", ctypes.c_int),
+        ("data", ctypes.c_void_p),
+        ("byte_order", ctypes.c_int),
+        ("bitmap_unit", ctypes.c_int),
+        ("bitmap_bit_order", ctypes.c_int),
+        ("bitmap_pad", ctypes.c_int),
+        ("depth", ctypes.c_int),
+        ("bytes_per_line", ctypes.c_int),
+    ]
+
+
+def _library(name: str) -> ctypes.CDLL:
+    return ctypes.CDLL(ctypes.util.find_library(name), use_errno=True)
+
+
+class Screen:
+    """Grabs the root window through shared memory (0.4 ms for 1920×1080) and encodes it with fpng."""
+
+    def __init__(self, display: str) -> None:
+        self._lock = threading.Lock()
+        self._x, self._ext, self._c = _library("X11"), _library("Xext"), _library("c")
+        pointer = ctypes.c_void_p
+        self._x.XOpenDisplay.restype = pointer
+        self._x.XDefaultRootWindow.argtypes = [pointer]
+        self._x.XDefaultRootWindow.restype = ctypes.c_ulong
+        self._x.XDefaultVisual.argtypes = [pointer, ctypes.c_int]
+        self._x.XDefaultVisual.restype = pointer
+        for name in ("XDisplayWidth", "XDisplayHeight", "XDefaultDepth"):
+            getattr(self._x, name).argtypes = [pointer, ctypes.c_int]
+        self._x.XSync.argtypes = [pointer, ctypes.c_int]
+        self._ext.XShmCreateImage.restype = ctypes.POINTER(_ImageHead)
+        self._ext.XShmCreateImage.argtypes = [
+            pointer,
+            pointer,
+            ctypes.c_uint,
+            ctypes.c_int,
+            pointer,
+            ctypes.POINTER(_Segment),
+            ctypes.c_uint,
+            ctypes.c_uint,
+        ]
+        self._ext.XShmAttach.argtypes = [pointer, ctypes.POINTER(_Segment)]
+        self._ext.XShmGetImage.argtypes = [
+            pointer,
+            ctypes.c_ulong,
+            ctypes.POINTER(_ImageHead),
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_ulong,
+        ]
+        self._c.shmat.restype = pointer
+        self._c.shmat.argtypes = [ctypes.c_int, pointer, ctypes.c_int]
+        self._open(display)
+
+    def _open(self, display: str) -> None:
+        self._display = self._x.XOpenDisplay(display.encode())
+        if not self._display:
+            raise OSError(f"no X server at {display}")
+        self.width = self._x.XDisplayWidth(self._display, 0)
+        self.height = self._x.XDisplayHeight(self._display, 0)
+        depth = self._x.XDefaultDepth(self._display, 0)
+        self._root = self._x.XDefaultRootWindow(self._display)
+        self._segment = _Segment()
+        visual = self._x.XDefaultVisual(self._display, 0)
+        self._image = self._ext.XShmCreateImage(
+            self._display,
+            visual,
+            depth,
+            _ZPIXMAP,
+            None,
+            ctypes.byref(self._segment),
+            self.width,
+            self.height,
+        )
+        self._stride = self._image.contents.bytes_per_line
+        size = self._stride * self.height
+        self._segment.shmid = self._c.shmget(_IPC_PRIVATE, size, _IPC_CREAT_RW)
+        if self._segment.shmid < 0:
+            raise OSError(ctypes.get_errno(), "no shared memory for the screen")
+        address = self._c.shmat(self._segment.shmid, None, 0)
+        self._segment.shmaddr = address
+        self._image.contents.data = address
+        self._segment.read_only = 0
+        attached = self._ext.XShmAttach(self._display, ctypes.byref(self._segment))
+        self._x.XSync(self._display, 0)
+        # Marked for removal now, gone when the last of us detaches: nothing is left behind by a kill.
+        self._c.shmctl(self._segment.shmid, _IPC_RMID, None)
+        if not attached:
+            raise OSError("the X server does not share memory")
+        self._pixels = (ctypes.c_char * size).from_address(address)
+
+    def grab(self) -> Image.Image:
+        """The screen as it is now, as an RGB image of its own."""
+        with self._lock:
+            got = self._ext.XShmGetImage(self._display, self._root, self._image, 0, 0, _ALL_PLANES)
+            if not got:
+                raise OSError("the X server did not give the screen")
+            size = (self.width, self.height)
+            return Image.frombuffer("RGB", size, self._pixels, "raw", "BGRX", self._stride, 1)
+
+    def png(self) -> bytes:
+        return encode(self.grab())
+
+
+def encode(image: Image.Image) -> bytes:
+    """PNG, fast rather than small."""
+    return bytes(fpng_ext.encode_image_to_memory(image.tobytes(), image.width, image.height, 3))
+
+
+class Rest:
+    """Tells when nothing is drawn any more, by the X server's own damage reports."""
+
+    def __init__(self, display: str) -> None:
+        self._lock = threading.Lock()
+        self._display = Display(display)
+        self._display.damage_query_version()
+        root = self._display.screen().root
+        self._damage = root.damage_create(xdamage.DamageReportNonEmpty)
+        self._display.sync()
+
+    def wait(self, quiet_ms: float, timeout_ms: float) -> tuple[bool, float]:
+        """Wait until nothing was drawn for `quiet_ms`: (whether it came to that in `timeout_ms`, ms
+        waited).
+        """
+        with self._lock:
+            started = time.monotonic()
+            end = started + timeout_ms / 1000
+            self._drain()
+            quiet_at = started + quiet_ms / 1000
+            while True:
+                now = time.monotonic()
+                if now >= quiet_at:
+                    return True, (now - started) * 1000
+                if now >= end:
+                    return False, (now - started) * 1000
+                select.select([self._display.fileno()], [], [], min(quiet_at, end) - now)
+                if self._drain():
+                    quiet_at = time.monotonic() + quiet_ms / 1000
+
+    def _drain(self) -> bool:
+        """Take in what was reported, and ask for the next report."""
+        drawn = False
+        while self._display.pending_events():
+            self._display.next_event()
+            drawn = True
+        if drawn:
+            self._display.damage_subtract(self._damage)
+            self._display.flush()
+        return drawn

@@ -1,0 +1,11 @@
+user_pref("mail.provider.suppress_dialog_on_startup", true);
+user_pref("mail.shell.checkDefaultClient", false);
+user_pref("mail.spotlight.firstRunDone", true);
+user_pref("mail.rights.version", 1);
+user_pref("mailnews.start_page.enabled", false);
+user_pref("app.donation.eoy.version.viewed", 999);
+user_pref("datareporting.policy.dataSubmissionPolicyBypassNotification", true);
+user_pref("toolkit.telemetry.reportingpolicy.firstRun", false);
+user_pref("app.update.enabled", false);
+user_pref("extensions.update.enabled", false);
+user_pref("browser.aboutwelcome.enabled", false);

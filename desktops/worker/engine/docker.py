@@ -1,0 +1,353 @@
+"""Desktops as containers, on Docker or on Podman, which answers Docker's API too."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import docker
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+
+from .base import (
+    COMPUTER_LABEL,
+    IMAGE_REPOSITORY,
+    OWNER_LABEL,
+    Desk,
+    DeskSpec,
+    DeskState,
+    EngineError,
+    EngineFacts,
+    Image,
+    ImageMissing,
+    OwnedDesk,
+    SweepReport,
+)
+
+log = logging.getLogger(__name__)
+
+AGENT_SOCKET = ("run", "deskyard", "agent.sock")
+SESSION_LOG = "/run/deskyard/session.log"
+CALL_SECONDS = 60
+PIDS = 1024
+MEMORY_PER_SLOT_MB = 3072
+OPEN_FILES = 4096
+# Podman only: an identity map of user ids, without which CRIU cannot dump a container on a host that lacks
+# CAP_SYS_RESOURCE. It is no security boundary; the desktop has no capability either way.
+IDENTITY_MAP = "auto:size=65536,uidmapping=0:0:65536,gidmapping=0:0:65536"
+STATES: dict[str, DeskState] = {
+    "created": "created",
+    "configured": "created",
+    "initialized": "created",
+    "running": "running",
+    "paused": "running",
+    "stopping": "running",
+    "exited": "exited",
+    "stopped": "exited",
+    "dead": "exited",
+}
+
+
+class ContainerDesk:
+    """One container. Asked about by its id, so that a name used again is never mistaken for it."""
+
+    def __init__(self, client: docker.DockerClient, ref: str, computer: str, started_at: datetime) -> None:
+        self._client = client
+        self._ref = ref
+        self._computer = computer
+        self._started_at = started_at
+        self._pid = 0
+
+    @property
+    def ref(self) -> str:
+        return self._ref
+
+    @property
+    def computer(self) -> str:
+        return self._computer
+
+    @property
+    def started_at(self) -> datetime:
+        return self._started_at
+
+    def state(self) -> DeskState:
+        state = self._inspect()
+        return STATES.get(str(state.get("Status", "")), "exited") if state is not None else "gone"
+
+    def connect(self, timeout: float) -> socket.socket:
+        """Through /proc/PID/root: no port, no network, and no link in the desktop is followed."""
+        try:
+            return connect_in(self._pid or self._find_pid(), timeout)
+        except (FileNotFoundError, ProcessLookupError, ConnectionRefusedError):
+            return connect_in(self._find_pid(), timeout)  # it may have been restored with another pid
+
+    def logs(self) -> str:
+        try:
+            pid = self._pid or self._find_pid()
+            with open_in(pid, ("run", "deskyard", "session.log"), os.O_RDONLY) as descriptor:
+                size = os.fstat(descriptor).st_size
+                return os.pread(descriptor, 4000, max(0, size - 4000)).decode(errors="replace")
+        except OSError:
+            return ""
+
+    def _find_pid(self) -> int:
+        try:
+            state = self._inspect()
+        except EngineError as error:
+            raise ConnectionError(str(error)) from error
+        self._pid = int((state or {}).get("Pid") or 0)
+        if not self._pid:
+            raise ConnectionRefusedError("the desktop's container does not run")
+        return self._pid
+
+    def _inspect(self) -> dict[str, Any] | None:
+        try:
+            return dict(self._client.api.inspect_container(self._ref)["State"])
+        except NotFound:
+            return None
+        except (DockerException, OSError) as error:
+            raise EngineError(f"the engine does not say how {self._ref[:12]} is: {error}") from error
+
+
+class DockerEngine:
+    """`owner` is this worker's own id: two workers on one engine never touch each other's desktops."""
+
+    def __init__(self, url: str, owner: str, slots: int | None = None) -> None:
+        self._owner = owner
+        self._slots = slots
+        self.url = url
+        try:
+            self._client = docker.DockerClient(base_url=url, timeout=CALL_SECONDS, version="auto")
+            self._version = self._client.version()
+            self._info = self._client.info()
+        except (DockerException, OSError) as error:
+            raise EngineError(f"no container engine answers at {url}: {error}") from error
+        names = [str(part.get("Name", "")).lower() for part in self._version.get("Components") or []]
+        self.is_podman = any("podman" in name for name in names)
+        self._lock = threading.Lock()
+
+    @property
+    def owner(self) -> str:
+        return self._owner
+
+    @property
+    def client(self) -> docker.DockerClient:
+        return self._client
+
+    def probe(self) -> EngineFacts:
+        memory_mb = int(self._info.get("MemTotal", 0)) >> 20
+        cpus = int(self._info.get("NCPU", 0)) or os.cpu_count() or 1
+        slots = self._slots or max(1, min(cpus * 2, memory_mb // MEMORY_PER_SLOT_MB))
+        return EngineFacts(
+            name="podman" if self.is_podman else "docker",
+            version=str(self._version.get("Version", "")),
+            isolation="Each desktop is a container of its own: no capabilities, no network unless its template "
+            "opens it, nothing of the host mounted, limits on memory, processors and processes.",
+            can_fork=False,
+            cannot_fork_because="Saving live desktops is not switched on in this version.",
+            slots=slots,
+            cpus=cpus,
+            memory_mb=memory_mb,
+        )
+
+    def images(self) -> list[Image]:
+        try:
+            summaries = self._client.api.images()
+        except (DockerException, OSError) as error:
+            raise EngineError(f"the engine does not list its images: {error}") from error
+        found = []
+        for summary in summaries:
+            for tag in summary.get("RepoTags") or []:
+                name, _, version = tag.removeprefix(f"{IMAGE_REPOSITORY}/").partition(":")
+                if tag.startswith(f"{IMAGE_REPOSITORY}/") and "/" not in name and version.isdigit():
+                    digest = str(summary["Id"])
+                    digest = digest if digest.startswith("sha256:") else f"sha256:{digest}"
+                    found.append(Image(name, int(version), digest))
+        return sorted(found, key=lambda image: (image.name, image.version))
+
+    def create(self, spec: DeskSpec) -> Desk:
+        name = f"deskyard-{spec.computer}"
+        try:
+            made = self._client.api.create_container_from_config(self._config(spec), name)
+        except ImageNotFound as error:
+            raise ImageMissing(
+                f"the image {spec.image} is not on this machine: build the template"
+            ) from error
+        except (DockerException, OSError) as error:
+            self._discard(name)
+            raise EngineError(f"the engine made no container: {_words(error)}") from error
+        started_at = datetime.now(UTC)
+        try:
+            self._client.api.start(made["Id"])
+        except BaseException as error:
+            self._discard(made["Id"])
+            if isinstance(error, (DockerException, OSError)):
+                raise EngineError(f"the engine did not start the container: {_words(error)}") from error
+            raise
+        return ContainerDesk(self._client, made["Id"], spec.computer, started_at)
+
+    def find(self, computer: str) -> Desk | None:
+        for box in self._boxes():
+            if box["Labels"].get(COMPUTER_LABEL) == computer:
+                started = datetime.fromtimestamp(_created(box), UTC)
+                return ContainerDesk(self._client, box["Id"], computer, started)
+        return None
+
+    def remove(self, desk: Desk) -> datetime:
+        self._remove(desk.ref)
+        return datetime.now(UTC)
+
+    def list_owned(self) -> list[OwnedDesk]:
+        return [
+            OwnedDesk(
+                ref=box["Id"],
+                computer=box["Labels"].get(COMPUTER_LABEL, ""),
+                state=STATES.get(str(box.get("State", "")).lower(), "exited"),
+            )
+            for box in self._boxes()
+        ]
+
+    def sweep(self, keep: Collection[str]) -> SweepReport:
+        removed, left, problems = [], [], []
+        for desk in self.list_owned():
+            if desk.computer in keep:
+                continue
+            try:
+                self._remove(desk.ref)
+            except EngineError as error:
+                left.append(desk.computer or desk.ref)
+                problems.append(str(error))
+            else:
+                removed.append(desk.computer or desk.ref)
+        return SweepReport(at=datetime.now(UTC), removed=removed, left=left, problems=problems)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _config(self, spec: DeskSpec) -> dict[str, Any]:
+        environment = [f"DESKYARD_SILENCE_SECONDS={spec.silence_seconds:g}"]
+        if spec.paid_until is not None:
+            environment.append(f"DESKYARD_PAID_UNTIL={spec.paid_until.timestamp():.3f}")
+        memory = spec.memory_mb << 20
+        host: dict[str, Any] = {
+            "NetworkMode": "none" if spec.egress == "none" else "bridge",
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["no-new-privileges"],
+            "Memory": memory,
+            "MemorySwap": memory,
+            "PidsLimit": PIDS,
+            "NanoCpus": int(spec.cpus * 1e9),
+            "Tmpfs": {"/tmp": "mode=1777,size=1g,exec"},  # noqa: S108  (inside the desktop)
+            "ShmSize": 256 << 20,
+            "Ulimits": [
+                {"Name": name, "Soft": OPEN_FILES, "Hard": OPEN_FILES} for name in ("nofile", "nproc")
+            ],
+            "LogConfig": {"Type": "none"},
+        }
+        if self.is_podman:
+            host["UsernsMode"] = IDENTITY_MAP
+        labels = {**spec.labels, OWNER_LABEL: self._owner, COMPUTER_LABEL: spec.computer}
+        return {
+            "Image": spec.image.removeprefix("sha256:") if self.is_podman else spec.image,
+            "User": "1000:1000",
+            "Hostname": "desk",
+            "Labels": labels,
+            "Env": environment,
+            "HostConfig": host,
+        }
+
+    def _boxes(self) -> list[dict[str, Any]]:
+        """Our containers in whatever state; one that goes away meanwhile is simply not listed."""
+        filters = {"label": f"{OWNER_LABEL}={self._owner}"}
+        try:
+            return list(self._client.api.containers(all=True, filters=filters))
+        except (DockerException, OSError) as error:
+            raise EngineError(f"the engine does not list our desktops: {error}") from error
+
+    def _remove(self, ref: str) -> None:
+        """Remove and see it gone. A failed try is repeated once after telling runc to let go of it."""
+        problem: Exception | None = None
+        for attempt in range(3):
+            try:
+                self._client.api.remove_container(ref, force=True, v=True)
+            except NotFound:
+                return
+            except (DockerException, OSError) as error:
+                problem = error
+                if self.is_podman and attempt == 0:
+                    # Podman may take a live container for one that was never started.
+                    subprocess.run(["runc", "delete", "-f", ref], capture_output=True, check=False)
+            if self._gone(ref):
+                return
+        raise EngineError(f"the desktop {ref[:12]} could not be removed: {problem or 'it is still there'}")
+
+    def _gone(self, ref: str, seconds: float = 10.0) -> bool:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                self._client.api.inspect_container(ref)
+            except NotFound:
+                return True
+            except (DockerException, OSError) as error:
+                log.warning("cannot see whether %s is gone: %s", ref[:12], error)
+                return False
+            time.sleep(0.02)  # between two probes
+        return False
+
+    def _discard(self, ref: str) -> None:
+        """Take back a container that did not come to life; the sweep finds what even this cannot remove."""
+        with contextlib.suppress(EngineError):
+            self._remove(ref)
+
+
+@contextlib.contextmanager
+def open_in(pid: int, path: tuple[str, ...], flags: int) -> Iterator[int]:
+    """A descriptor of a file in that process's own root, walked name by name without following any link:
+    a link a desktop laid there could lead into the host."""
+    current = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY)
+    try:
+        for name in path[:-1]:
+            below = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY, dir_fd=current)
+            os.close(current)
+            current = below
+        last = os.open(path[-1], flags | os.O_NOFOLLOW, dir_fd=current)
+        os.close(current)
+        current = last
+        yield current
+    finally:
+        os.close(current)
+
+
+def connect_in(pid: int, timeout: float) -> socket.socket:
+    """Connect to the agent's socket in the root of that process."""
+    with open_in(pid, AGENT_SOCKET, os.O_PATH) as descriptor:
+        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            raise ConnectionRefusedError("what is at the agent's place is no socket")
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.settimeout(timeout)
+            connection.connect(f"/proc/self/fd/{descriptor}")
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _created(box: dict[str, Any]) -> float:
+    """Podman and Docker give seconds; some Podman versions a text."""
+    value = box.get("Created", 0)
+    if isinstance(value, (int, float)):
+        return float(value)
+    return datetime.fromisoformat(str(value)).timestamp()
+
+
+def _words(error: Exception) -> str:
+    return str(error.explanation or error) if isinstance(error, APIError) else str(error)
