@@ -1,0 +1,112 @@
+"""Task sets come in: a set with new content becomes a new version, the same content changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.db import transaction
+
+from console.actor import Actor
+from console.models import Workspace
+from runs.models import Task, TaskSet
+from runs.recipes import load as recipes
+from runs.tasksets import load as own
+from runs.tasksets import osworld
+from runs.tasksets.osworld import ImportedTask, ImportReport
+
+TITLE_LENGTH = 60
+
+
+def _title(task: ImportedTask) -> str:
+    """A few words for tables: the task's own title, else the start of its instruction."""
+    text = str(task.data.get("title") or task.instruction).strip()
+    return text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1].rsplit(" ", 1)[0] + "…"
+
+
+@transaction.atomic
+def store_task_set(
+    *,
+    workspace: Workspace,
+    name: str,
+    title: str,
+    report: ImportReport,
+    actor: Actor,
+    description: str = "",
+    source: str = "",
+    licence: str = "",
+) -> TaskSet:
+    """Store the tasks as the set's next version, with the recipes known for them. Raises ValueError for no task."""
+    if not report.tasks:
+        raise ValueError("None of these tasks can run here.")
+    digest = own.set_digest(report.tasks)
+    solved = {task.id: recipes.recipe_for(name, task.id) for task in report.tasks}
+    current = TaskSet.objects.for_workspace(workspace).filter(name=name).current().select_for_update().first()
+    known = {} if current is None else dict(current.tasks.values_list("task_id", "recipe_digest"))
+    wanted = {key: recipes.recipe_digest(found) if found else "" for key, found in solved.items()}
+    if current is not None and current.digest == f"sha256:{digest}" and known == wanted:
+        return current
+    if current is not None:
+        current.is_current = False
+        current.save(update_fields=["is_current"])
+    stored = TaskSet.objects.create(
+        workspace=workspace,
+        name=name,
+        version=current.version + 1 if current else 1,
+        title=title,
+        description=description,
+        digest=f"sha256:{digest}",
+        source=source,
+        licence=licence,
+        refused=[{"file": one.file, "code": one.code, "reason": one.sentence} for one in report.refused],
+    )
+    Task.objects.bulk_create(
+        Task(
+            task_set=stored,
+            task_id=task.id,
+            position=position,
+            title=_title(task),
+            instruction=task.instruction,
+            related_apps=task.related_apps,
+            templates=task.templates,
+            document=task.data,
+            digest=f"sha256:{task.digest}",
+            recipe=_plain(solved[task.id]),
+            recipe_digest=wanted[task.id],
+        )
+        for position, task in enumerate(report.tasks, start=1)
+    )
+    return stored
+
+
+def _plain(recipe: list | None) -> list | None:  # type: ignore[type-arg]
+    return (
+        None
+        if recipe is None
+        else [action.model_dump(exclude_defaults=True) | {"action": action.action} for action in recipe]
+    )
+
+
+def import_osworld(*, workspace: Workspace, path: Path, actor: Actor) -> TaskSet:
+    """Import an OSWorld checkout or its examples folder as the set `osworld`. Raises osworld.NotATaskSet."""
+    return store_task_set(
+        workspace=workspace,
+        name="osworld",
+        title="OSWorld",
+        description="Tasks of the OSWorld benchmark, as imported.",
+        source=str(path.name),
+        licence="Apache-2.0",
+        report=osworld.read(path),
+        actor=actor,
+    )
+
+
+def store_own_set(*, workspace: Workspace, actor: Actor, name: str = "deskyard-basics") -> TaskSet:
+    """Our own tasks, which come with the console."""
+    return store_task_set(
+        workspace=workspace,
+        name=name,
+        title="Deskyard basics",
+        description="Short everyday tasks over the applications of the templates, each with a recipe and a checker.",
+        report=ImportReport(tasks=own.load(name).tasks),
+        actor=actor,
+    )

@@ -1,0 +1,46 @@
+"""Import tasks: `manage.py import_tasks osworld PATH [--workspace SLUG]`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from console.actor import Actor
+from console.models import Workspace
+from runs.actions.material import import_osworld
+from runs.tasksets.osworld import NotATaskSet
+
+
+class Command(BaseCommand):
+    help = "Import the tasks of an OSWorld checkout, or of its examples folder, into a workspace."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("format", choices=["osworld"])
+        parser.add_argument("path", type=Path)
+        parser.add_argument("--workspace", help="Its slug; not needed where there is only one workspace.")
+
+    def handle(self, *args: Any, path: Path, **options: Any) -> None:
+        workspace = self._workspace(options["workspace"])
+        try:
+            stored = import_osworld(workspace=workspace, path=path, actor=Actor.system("import_tasks"))
+        except (NotATaskSet, ValueError) as error:
+            raise CommandError(str(error)) from error
+        for one in stored.refused:
+            self.stdout.write(f"{one['file']}: {one['reason']} ({one['code']})")
+        tasks = stored.tasks.count()
+        solved = stored.tasks.exclude(recipe=None).count()
+        self.stdout.write(f"{stored}: {tasks} tasks can run here, {solved} of them have a recipe.")
+        for code, number in Counter(one["code"] for one in stored.refused).most_common():
+            self.stdout.write(f"  {number:4} cannot: {code}")
+
+    def _workspace(self, slug: str | None) -> Workspace:
+        found = Workspace.objects.filter(slug=slug) if slug else Workspace.objects.all()[:2]
+        if len(found) == 1:
+            return found[0]
+        raise CommandError(
+            f"There is no workspace {slug}." if slug else "Say which workspace: --workspace SLUG"
+        )
