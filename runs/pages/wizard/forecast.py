@@ -1,0 +1,184 @@
+"""What a plan will cost and how long it will take: from history, or from a stated guess.
+
+A forecast is for people. The caps hold whatever it says.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Avg, Count, F, Q
+from django.utils import timezone
+
+from console.models import Workspace
+from desktops.models import TemplateVersion, Worker
+from runs.models import Attempt, Task
+
+from .draft import Draft
+
+HISTORY_DAYS = 30
+HISTORY_MOST = 2000  # the latest attempts looked at
+HISTORY_LEAST = 5  # fewer say too little
+
+# The guess without history: a desktop, the task's setup and the check; then each action with its screenshot.
+GUESS_AROUND_SECONDS = 10.0
+GUESS_ACTION_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """One attempt, in desktop seconds; `coverage` is the share of finished attempts with a valid verdict."""
+
+    seconds: float
+    coverage: float
+    basis: str
+    from_history: bool
+
+
+@dataclass(frozen=True)
+class End:
+    """One thing that may end the run, and where the run will be when it does."""
+
+    what: str
+    attempts: int
+    minutes: float
+    cost: Decimal
+    is_cap: bool
+
+
+@dataclass(frozen=True)
+class Forecast:
+    pace: Pace
+    rate: Decimal  # dollars a desktop hour
+    at_once: int  # desktops
+    hosts: int  # connected workers that have the image
+    planned: int
+    whole: End  # if nothing stops it
+    ends: list[End]  # soonest first
+    cap: Decimal | None
+    time_cap: int
+
+    @property
+    def first(self) -> End:
+        return self.ends[0]
+
+    @property
+    def cost_each(self) -> Decimal:
+        return _cost(1, self.pace, self.rate)
+
+    @property
+    def verdict(self) -> str:
+        if self.first is self.whole:
+            return "Runs until every attempt has finished."
+        if self.first.is_cap:
+            return (
+                f"Stops first at {self.first.what}, after about {self.first.attempts:,} of {self.planned:,}."
+            )
+        return f"Stops first at {self.first.what}."
+
+    def data(self) -> dict[str, Any]:
+        """The figures for the script that redraws this while somebody types."""
+        return {
+            "attempts": self.planned,
+            "mean": round(self.pace.seconds, 3),
+            "rate": f"{self.rate / 3600:.9f}",
+            "slots": self.at_once,
+            "coverage": round(self.pace.coverage, 4),
+        }
+
+
+def pace(workspace: Workspace, version: TemplateVersion, draft: Draft) -> Pace:
+    since = timezone.now() - timedelta(days=HISTORY_DAYS)
+    latest = (
+        Attempt.objects.for_workspace(workspace)
+        .filter(
+            run__template_version=version,
+            run__kind=draft.document.get("kind"),
+            status__in=[Attempt.Status.DONE, Attempt.Status.ERROR],
+            started_at__isnull=False,
+            ended_at__gte=since,
+        )
+        .order_by("-ended_at")
+        .values("verifier", "started_at", "ended_at")[:HISTORY_MOST]
+    )
+    seen = latest.aggregate(
+        n=Count("ended_at"),
+        mean=Avg(F("ended_at") - F("started_at")),
+        valid=Count("ended_at", filter=Q(verifier=Attempt.Verifier.VALID)),
+    )
+    if seen["n"] >= HISTORY_LEAST:
+        basis = f"from the last {seen['n']:,} attempts on {version}"
+        return Pace(max(0.1, seen["mean"].total_seconds()), seen["valid"] / seen["n"], basis, True)
+    actions = _actions(draft)
+    seconds = GUESS_AROUND_SECONDS + GUESS_ACTION_SECONDS * actions
+    basis = (
+        f"no history on {version} yet: {GUESS_AROUND_SECONDS:.0f} s around an attempt and "
+        f"{GUESS_ACTION_SECONDS:.0f} s for each of about {actions:.0f} actions are assumed"
+    )
+    return Pace(seconds, 1.0, basis, False)
+
+
+def _actions(draft: Draft) -> float:
+    """Mean length of the chosen tasks' recipes, bounded by max steps."""
+    most = draft.number("max_steps")
+    recipes = Task.objects.filter(
+        task_set=draft.task_set(), task_id__in=draft.tasks, recipe__isnull=False
+    ).values_list("recipe", flat=True)
+    lengths = [min(most, len(recipe_actions(recipe))) for recipe in recipes]
+    return sum(lengths) / len(lengths) if lengths else float(most)
+
+
+def recipe_actions(recipe: Any) -> list[Any]:
+    """The actions of a stored recipe: a list, or an object that holds one."""
+    actions = recipe.get("actions", []) if isinstance(recipe, dict) else recipe
+    return actions if isinstance(actions, list) else []
+
+
+def hosts_for(workspace: Workspace, version: TemplateVersion) -> list[Worker]:
+    """Connected workers that take work and have the image."""
+    workers = Worker.objects.for_workspace(workspace).connected().filter(paused=False)
+    return [worker for worker in workers if worker.has_image(version.template.name, version.version)]
+
+
+def forecast(workspace: Workspace, version: TemplateVersion, draft: Draft) -> Forecast:
+    hosts = hosts_for(workspace, version)
+    slots = sum(worker.slots for worker in hosts) or workspace.run_parallelism
+    planned = max(1, draft.planned)
+    at_once = max(1, min(slots, workspace.run_parallelism, planned))
+    each, rate = pace(workspace, version, draft), version.rate_usd_per_hour
+    cap, time_cap = _cap(draft), draft.number("time_cap_minutes")
+
+    def end(what: str, attempts: float, *, is_cap: bool = False) -> End:
+        whole = min(planned, max(0, math.floor(attempts)))
+        minutes = math.ceil(whole / at_once) * each.seconds / 60
+        return End(what, whole, minutes, _cost(whole, each, rate), is_cap)
+
+    whole = end("every attempt has finished", planned)
+    ends = [whole]
+    cost_each = _cost(1, each, rate)
+    if cap is not None and cost_each and cap / cost_each < planned:
+        ends.append(end(f"the spend cap of ${cap:,.2f}", float(cap / cost_each), is_cap=True))
+    if time_cap < whole.minutes:
+        rounds = math.floor(time_cap * 60 / each.seconds)
+        ends.append(end(f"the time cap of {time_cap:,} min", rounds * at_once, is_cap=True))
+    wanted = draft.document.get("stop_after_valid")
+    if isinstance(wanted, int) and wanted > 0 and wanted / max(each.coverage, 0.01) < planned:
+        target = math.ceil(wanted / max(each.coverage, 0.01))
+        ends.append(end(f"{wanted:,} valid attempts", target))
+    ends.sort(key=lambda one: (one.attempts, one is whole))
+    return Forecast(each, rate, at_once, len(hosts), planned, whole, ends, cap, time_cap)
+
+
+def _cost(attempts: int, each: Pace, rate: Decimal) -> Decimal:
+    return Decimal(attempts) * Decimal(str(round(each.seconds, 3))) * rate / 3600
+
+
+def _cap(draft: Draft) -> Decimal | None:
+    """The spend cap as far as it is one; what is wrong with it is said beside its field."""
+    if any(error.field == "spend_cap_usd" for error in draft.errors):
+        return None
+    return Decimal(str(draft.document["spend_cap_usd"]))
