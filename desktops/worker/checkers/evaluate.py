@@ -63,10 +63,8 @@ def evaluate(task: Task, guest: Guest, last_action: Action | None, folder: Path)
         if evaluator.conj == "or" and part.reward >= 1:
             break
     rewards = [part.reward for part in evidence]
-    if evaluator.conj == "or":
-        reward = max(rewards)
-    else:
-        reward = 0.0 if min(rewards) == 0 else sum(rewards) / len(rewards)
+    mean = 0.0 if min(rewards) == 0 else sum(rewards) / len(rewards)
+    reward = max(rewards) if evaluator.conj == "or" else mean
     names = f" {evaluator.conj} ".join(check.metric for check in evaluator.checks)
     return Judgement(reward, evidence, names, checker_digest(), files)
 
