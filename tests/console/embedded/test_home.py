@@ -1,0 +1,70 @@
+"""The data folder and what a person reads."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from console.embedded.home import PROJECT, AlreadyOwned, Home, owned
+from console.embedded.terminal import StepFailed, Terminal
+
+
+def test_keys_are_made_once_and_for_the_owners_eyes_only(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    keys = home.keys()
+    assert sorted(keys) == ["DESKYARD_SECRET_KEYS", "DESKYARD_SIGNING_KEY", "DJANGO_SECRET_KEY"]
+    assert home.keys() == keys
+    assert Home(tmp_path / "other").root != home.root
+    assert (tmp_path / "secrets.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_two_homes_have_different_keys(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    assert not set(Home(tmp_path / "a").keys().values()) & set(Home(tmp_path / "b").keys().values())
+
+
+def test_a_relative_home_lies_in_the_project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DESKYARD_HOME", "elsewhere")
+    assert Home.from_environment().root == PROJECT / "elsewhere"
+
+
+def test_a_second_owner_is_told_who_the_first_is(tmp_path: Path) -> None:
+    lock = tmp_path / "up.lock"
+    with owned(lock, {"pid": os.getpid(), "url": "http://127.0.0.1:8000"}):
+        with pytest.raises(AlreadyOwned) as refused, owned(lock, {}):
+            pass
+        assert refused.value.owner == {"pid": os.getpid(), "url": "http://127.0.0.1:8000"}
+    with owned(lock, {}):
+        pass
+
+
+def test_a_step_says_its_name_and_its_time() -> None:
+    out = io.StringIO()
+    with Terminal(out).step("Database"):
+        pass
+    assert out.getvalue() == "  ✓ Database (0.0 s)\n"
+
+
+def test_a_failure_says_which_step_why_and_what_to_do() -> None:
+    out = io.StringIO()
+    Terminal(out).failed(StepFailed("Taking the port", "8000 is in use", "Choose another."))
+    assert out.getvalue().split("\n")[1:4] == [
+        "Taking the port failed.",
+        "  Why:        8000 is in use",
+        "  What to do: Choose another.",
+    ]
+
+
+def test_a_terminal_that_was_closed_stops_nothing() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as out:
+        terminal = Terminal(out)
+        terminal.line("nobody reads this")
+        terminal.line("nor this")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writer)
