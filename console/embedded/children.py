@@ -91,9 +91,8 @@ class Children:
     def _end(self, child: Child) -> None:
         if child.process is None:
             return
-        end_process(child.process, (signal.SIGTERM,), seconds=child.end_seconds)
+        end_process(child.process, (signal.SIGTERM, signal.SIGKILL), seconds=child.end_seconds)
         _kill_session(child.process.pid)
-        child.process.wait()
 
     def _launch(self, child: Child) -> None:
         child.log.parent.mkdir(parents=True, exist_ok=True)
