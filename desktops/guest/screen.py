@@ -9,12 +9,13 @@ import threading
 import time
 
 from fpng import fpng_ext
-from PIL import Image
 from Xlib.display import Display
 from Xlib.ext import damage as xdamage
 
 _ZPIXMAP = 2
 _ALL_PLANES = ctypes.c_ulong(-1).value
+# pixman's names of four-byte and of three-byte pixels, red first in memory in the second, and of plain copying
+_PIXMAN_X8R8G8B8, _PIXMAN_B8G8R8, _PIXMAN_SRC = 0x20020888, 0x18030888, 1
 _IPC_PRIVATE, _IPC_CREAT_RW, _IPC_RMID = 0, 0o1600, 0
 
 
@@ -125,24 +126,38 @@ class Screen:
         self._c.shmctl(self._segment.shmid, _IPC_RMID, None)
         if not attached:
             raise OSError("the X server does not share memory")
-        self._pixels = (ctypes.c_char * size).from_address(address)
+        self._packed = _Packer(address, self.width, self.height, self._stride)
 
-    def grab(self) -> Image.Image:
-        """The screen as it is now, as an RGB image of its own."""
+    def png(self) -> bytes:
+        """The screen as it is now, as PNG: fast rather than small."""
         with self._lock:
             got = self._ext.XShmGetImage(self._display, self._root, self._image, 0, 0, _ALL_PLANES)
             if not got:
                 raise OSError("the X server did not give the screen")
-            size = (self.width, self.height)
-            return Image.frombuffer("RGB", size, self._pixels, "raw", "BGRX", self._stride, 1)
-
-    def png(self) -> bytes:
-        return encode(self.grab())
+            rgb = self._packed.rgb()
+        return bytes(fpng_ext.encode_image_to_memory(rgb, self.width, self.height, 3))
 
 
-def encode(image: Image.Image) -> bytes:
-    """PNG, fast rather than small."""
-    return bytes(fpng_ext.encode_image_to_memory(image.tobytes(), image.width, image.height, 3))
+class _Packer:
+    """Four bytes a pixel to three, by pixman: about twice as fast as Pillow, and without a copy more."""
+
+    def __init__(self, address: int, width: int, height: int, stride: int) -> None:
+        self._pixman = _library("pixman-1")
+        self._size = (width, height)
+        create = self._pixman.pixman_image_create_bits
+        create.restype = ctypes.c_void_p
+        create.argtypes = [ctypes.c_uint, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+        self._composite = self._pixman.pixman_image_composite32
+        self._composite.argtypes = [ctypes.c_int, *[ctypes.c_void_p] * 3, *[ctypes.c_int32] * 8]
+        self._rgb = ctypes.create_string_buffer(width * height * 3)
+        self._source = create(_PIXMAN_X8R8G8B8, width, height, address, stride)
+        self._target = create(_PIXMAN_B8G8R8, width, height, ctypes.addressof(self._rgb), width * 3)
+        if not self._source or not self._target:
+            raise OSError("pixman cannot read the screen's pixels")
+
+    def rgb(self) -> bytes:
+        self._composite(_PIXMAN_SRC, self._source, None, self._target, 0, 0, 0, 0, 0, 0, *self._size)
+        return self._rgb.raw
 
 
 class Rest:

@@ -124,7 +124,7 @@ class Agent:
             "screen": desktop is not None,
             "window_manager": desktop is not None and bool(desktop.windows.manager()),
             "bus": _answers(os.environ["XDG_RUNTIME_DIR"] + "/bus"),
-            "wallpaper": desktop is not None and desktop.windows.desktop_drawn(),
+            "wallpaper": desktop is not None and desktop.windows.surroundings_drawn(),
         }
         missing = [name.replace("_", " ") for name, there in parts.items() if not there]
         if desktop is not None and not missing and not desktop.rest.wait(40, 400)[0]:

@@ -53,10 +53,11 @@ class Windows:
             except GONE:
                 return ""
 
-    def desktop_drawn(self) -> bool:
-        """Whether the window that shows wallpaper and icons is there."""
+    def surroundings_drawn(self) -> bool:
+        """Whether the windows that show wallpaper with icons, and the panel, are there."""
+        kinds = ("_NET_WM_WINDOW_TYPE_DESKTOP", "_NET_WM_WINDOW_TYPE_DOCK")
         with self._lock:
-            return any(self._is_type(window, "_NET_WM_WINDOW_TYPE_DESKTOP") for window in self._clients())
+            return all(any(self._is_type(window, kind) for window in self._clients()) for kind in kinds)
 
     def list(self) -> list[Window]:
         """The windows people work with, the one on top last."""
