@@ -65,5 +65,6 @@ class Worker(models.Model):
             and self.last_seen_at > timezone.now() - timedelta(seconds=LEASE_SECONDS)
         )
 
-    def has_image(self, name: str, version: int, digest: str) -> bool:
-        return {"name": name, "version": version, "digest": digest} in self.images
+    def has_image(self, name: str, digest: str) -> bool:
+        """The digest is the pin; the version number is for people."""
+        return any((image["name"], image["digest"]) == (name, digest) for image in self.images)

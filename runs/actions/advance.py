@@ -101,7 +101,7 @@ def able_workers(run: Run, *, connected: bool = True) -> list[Worker]:
     if connected:
         workers = workers.connected()
     pin = run.template_version
-    return [worker for worker in workers if worker.has_image(pin.template.name, pin.version, pin.digest)]
+    return [worker for worker in workers if worker.has_image(pin.template.name, pin.digest)]
 
 
 @dataclass

@@ -141,7 +141,7 @@ def recipe_actions(recipe: Any) -> list[Any]:
 def hosts_for(workspace: Workspace, version: TemplateVersion) -> list[Worker]:
     """Connected workers that take work and have the image."""
     workers = Worker.objects.for_workspace(workspace).connected().filter(paused=False)
-    return [worker for worker in workers if worker.has_image(version.template.name, version.version)]
+    return [worker for worker in workers if worker.has_image(version.template.name, version.digest)]
 
 
 def forecast(workspace: Workspace, version: TemplateVersion, draft: Draft) -> Forecast:

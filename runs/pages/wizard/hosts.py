@@ -59,7 +59,7 @@ def choices(workspace: Workspace, draft: Draft) -> list[Choice]:
     found = []
     for version in versions:
         runs = sum(version.template.name in templates for templates in needs)
-        on = [(worker, worker.has_image(version.template.name, version.version)) for worker in hosts]
+        on = [(worker, worker.has_image(version.template.name, version.digest)) for worker in hosts]
         found.append(Choice(version, runs, len(needs), on, _why_not(version, runs, len(needs))))
     able = [one for one in found if not one.why_not]
     best = min(

@@ -1,0 +1,134 @@
+"""The worker's websocket: who may come in, what is refused, what is sent."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+
+from console.actor import Actor
+from console.models import User, Workspace
+from desktops.protocol import messages
+from runs.actions.create import create_run
+from runs.actions.stop import cancel_run
+from runs.models import Run
+from runs.supervisor import one_pass
+from tests.factories import document, sha256
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def dial(secret_for: Callable[..., str]) -> Callable[..., WebsocketCommunicator]:
+    from console.asgi import application  # loads the middleware, which wants the tests' settings
+
+    own = secret_for("workers:connect")
+
+    def make(secret: str = own) -> WebsocketCommunicator:
+        return WebsocketCommunicator(
+            application, "/ws/worker", headers=[(b"authorization", f"Bearer {secret}".encode())]
+        )
+
+    return make
+
+
+def hello(**changes: Any) -> dict[str, Any]:
+    image = {"name": "basic", "version": 1, "digest": f"sha256:{sha256('basic@1')}"}
+    fields = {"version": "1", "instance": str(uuid.uuid4()), "name": "door", "engine": "fake", "slots": 1}
+    return {"type": "hello", "images": [image], **fields, **changes}
+
+
+@pytest.fixture
+async def welcomed(dial: Callable[..., WebsocketCommunicator]) -> AsyncIterator[WebsocketCommunicator]:
+    link = dial()
+    await link.connect()
+    await link.send_json_to(hello())
+    assert (await link.receive_json_from(5))["type"] == "welcome"
+    yield link
+    await link.disconnect()
+
+
+@pytest.fixture
+async def run(workspace: Workspace, owner: User, material: dict[str, Any]) -> Run:
+    wanted = document("basics", ["task-1"])
+    make = sync_to_async(create_run)
+    return await make(workspace=workspace, document=wanted, actor=Actor.person(owner))
+
+
+async def test_a_token_without_the_scope_is_shown_out(
+    dial: Callable[..., WebsocketCommunicator], secret_for: Callable[..., str]
+) -> None:
+    link = dial(await sync_to_async(secret_for)("runs:read"))
+    await link.connect()
+    assert (await link.receive_output(5))["code"] == 4401
+
+
+async def test_an_unknown_message_is_refused_and_the_connection_goes_on(
+    welcomed: WebsocketCommunicator,
+) -> None:
+    await welcomed.send_json_to({"type": "gossip"})
+    assert (await welcomed.receive_json_from(5))["code"] == "unknown_message"
+    await welcomed.send_to(text_data="not json")
+    assert (await welcomed.receive_json_from(5))["code"] == "bad_message"
+    await welcomed.send_json_to({"type": "report", "items": []})
+    assert (await welcomed.receive_json_from(5))["code"] == "bad_message"
+    await welcomed.send_json_to({"type": "heartbeat"})
+    assert await welcomed.receive_nothing(0.2)
+
+
+async def test_an_oversized_message_is_refused(welcomed: WebsocketCommunicator) -> None:
+    await welcomed.send_to(text_data=json.dumps({"type": "gossip", "text": "x" * messages.MAX_FRAME}))
+    assert (await welcomed.receive_json_from(5))["code"] == "too_large"
+
+
+async def test_a_report_on_somebody_elses_assignment_is_refused(welcomed: WebsocketCommunicator) -> None:
+    item = {"number": 1, "assignment": str(uuid.uuid4()), "epoch": 1, "record": {"kind": "verifying"}}
+    await welcomed.send_json_to({"type": "report", "items": [item]})
+    assert (await welcomed.receive_json_from(5))["code"] == "unknown_assignment"
+    assert await welcomed.receive_json_from(5) == {"type": "acknowledge", "applied": 1}
+
+
+async def test_another_protocol_is_told_so(dial: Callable[..., WebsocketCommunicator]) -> None:
+    link = dial()
+    await link.connect()
+    await link.send_json_to(hello(protocol=99))
+    assert "protocol" in (await link.receive_json_from(5))["detail"]
+
+
+async def test_an_offer_comes_by_the_bell_and_a_stop_follows(
+    welcomed: WebsocketCommunicator, run: Run, owner: User
+) -> None:
+    await sync_to_async(one_pass)()
+    offer = await welcomed.receive_json_from(5)
+    assert (offer["type"], offer["kind"], offer["payload"]["run_id"]) == ("offer", "attempt", str(run.pk))
+    held = {"assignment": offer["assignment"], "epoch": offer["epoch"]}
+    await welcomed.send_json_to({"type": "heartbeat", "held": [held]})
+    await sync_to_async(cancel_run)(run, actor=Actor.person(owner))
+    stop = await welcomed.receive_json_from(5)
+    assert (stop["type"], stop["assignment"]) == ("stop", offer["assignment"])
+
+
+async def test_an_offer_is_repeated_until_the_heartbeat_names_it(
+    welcomed: WebsocketCommunicator, run: Run
+) -> None:
+    await sync_to_async(one_pass)()
+    first = await welcomed.receive_json_from(5)
+    await welcomed.send_json_to({"type": "heartbeat", "held": []})
+    assert await welcomed.receive_json_from(5) == first
+
+
+async def test_the_newest_connection_of_a_name_wins(
+    welcomed: WebsocketCommunicator, dial: Callable[..., WebsocketCommunicator]
+) -> None:
+    newer = dial()
+    await newer.connect()
+    await newer.send_json_to(hello())
+    await newer.receive_json_from(5)
+    await welcomed.send_json_to({"type": "heartbeat"})
+    assert (await welcomed.receive_output(5))["code"] == 4409
+    await newer.disconnect()
