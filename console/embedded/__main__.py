@@ -1,14 +1,20 @@
-"""python -m console.embedded up | down | test | lint | image NAME"""
+"""python -m console.embedded up | down | test | lint | is-up | play | image"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
+import time
+from pathlib import Path
 
-from .down import down
+from .api import Api, ApiError, answers
+from .down import down, running_at
 from .home import Home
+from .play import TASK_SET, play_all
 from .stage import build_image, end_with_parent
+from .terminal import Terminal
 from .testing import lint, test
 from .up import up
 
@@ -22,8 +28,13 @@ def main() -> int:
     testing = verbs.add_parser("test", help="prepare, check and test; further arguments go to pytest")
     testing.add_argument("--end-with-parent", action="store_true", help="end when the parent process does")
     verbs.add_parser("lint", help="the checks that need nothing running")
+    verbs.add_parser("is-up", help="exit code 0 when the console of this data folder answers")
+    playing = verbs.add_parser("play", help="play every task of a set on the console that is up")
+    playing.add_argument("--template", default="office")
+    playing.add_argument("--task-set", default=TASK_SET)
     imaging = verbs.add_parser("image", help="build a desktop image where it is missing")
     imaging.add_argument("name")
+    imaging.add_argument("result", type=Path, help="file that gets its digest")
     options, rest = parser.parse_known_args()
     if rest and options.verb != "test":
         parser.error(f"unknown: {' '.join(rest)}")
@@ -40,9 +51,28 @@ def main() -> int:
             return test(home, rest)
         case "lint":
             return lint()
+        case "is-up":
+            return 0 if (url := running_at(home)) and answers(url) else 1
+        case "play":
+            return _play(home, options.template, options.task_set)
         case _:
-            build_image(options.name, os.environ["DESKYARD_ENGINE"], lambda text: print(text, flush=True))
+            engine = os.environ["DESKYARD_ENGINE"]
+            build_image(options.name, engine, options.result, lambda text: print(text, flush=True))
             return 0
+
+
+def _play(home: Home, template: str, task_set: str) -> int:
+    terminal = Terminal()
+    url = running_at(home)
+    if url is None or not home.demo.exists():
+        terminal.line("Nothing is up. Start it with: make up")
+        return 1
+    api = Api(url, json.loads(home.demo.read_text())["token"])
+    try:
+        return play_all(api, template, task_set, terminal, time.sleep)
+    except ApiError as error:
+        terminal.line(str(error))
+        return 1
 
 
 def _port(parser: argparse.ArgumentParser) -> int:

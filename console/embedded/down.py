@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from .home import AlreadyOwned, Home, owned
+from .home import Home, is_owned, owner_of
 from .processes import wait_for_end
 from .terminal import Terminal
 
@@ -15,12 +15,11 @@ SECONDS = 90
 def down(home: Home) -> int:
     """The exit code: 0 when nothing is up afterwards."""
     terminal = Terminal()
-    try:
-        with owned(home.root / "up.lock", {}):
-            terminal.line(f"Nothing is up in {home.root}.")
-            return 0
-    except AlreadyOwned as other:
-        pid = other.owner.get("pid")
+    lock = home.root / "up.lock"
+    if not is_owned(lock):
+        terminal.line(f"Nothing is up in {home.root}.")
+        return 0
+    pid = owner_of(lock).get("pid")
     if not isinstance(pid, int):
         terminal.line("It is just starting; try again in a moment.")
         return 1
@@ -30,3 +29,9 @@ def down(home: Home) -> int:
         return 1
     terminal.line("Deskyard has ended.")
     return 0
+
+
+def running_at(home: Home) -> str | None:
+    """The address that the owner of this data folder serves or will serve; None when nothing is up."""
+    lock = home.root / "up.lock"
+    return owner_of(lock).get("url") if is_owned(lock) else None

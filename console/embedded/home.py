@@ -8,11 +8,13 @@ import fcntl
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+LOCK_SECONDS = 0.3
 PROJECT = Path(__file__).resolve().parents[2]
 
 
@@ -96,14 +98,31 @@ def owned(path: Path, about: dict[str, Any]) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "r+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AlreadyOwned(owner_of(path)) from None
+        deadline = time.monotonic() + LOCK_SECONDS
+        while not _lock(file, fcntl.LOCK_EX):
+            if time.monotonic() > deadline:
+                raise AlreadyOwned(owner_of(path))
+            time.sleep(0.02)  # it may only be somebody who looks (`is_owned`)
         file.truncate()
         file.write(json.dumps(about))
         file.flush()
         yield
+
+
+def is_owned(path: Path) -> bool:
+    """Does a living process hold this lock file?"""
+    if not path.exists():
+        return False
+    with path.open() as file:
+        return not _lock(file, fcntl.LOCK_SH)
+
+
+def _lock(file: IO[str], how: int) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def owner_of(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -35,6 +36,7 @@ class Stage:
         self.environment = {**environment, **home.keys(), "DESKYARD_HOME": str(home.root)}
         self.children = Children(terminal.line)
         self.engine_sentence = ""
+        self.images: dict[str, str] = {}  # name -> digest, of those that are there
         self._held = contextlib.ExitStack()
 
     def close(self) -> None:
@@ -88,16 +90,25 @@ class Stage:
         self.environment["DESKYARD_ENGINE"] = engine.address
         self.engine_sentence = engine.sentence
 
-    def image(self, name: str, *, on_end: Callable[[int], None] | None = None) -> Child:
+    def _image_file(self, name: str) -> Path:
+        return self.home.root / f"image-{name}.digest"
+
+    def image(self, name: str, *, on_end: Callable[[int], None]) -> Child:
         """Build a desktop image in a process of its own, where it is missing. Ends by itself."""
+
+        def ended(code: int) -> None:
+            if code == 0:
+                self.images[name] = self._image_file(name).read_text()
+            on_end(code)
+
         child = Child(
             name=f"image {name}",
-            command=[sys.executable, "-m", "console.embedded", "image", name],
+            command=[sys.executable, "-m", "console.embedded", "image", name, str(self._image_file(name))],
             environment=self.environment,
             log=self.home.logs / f"image-{name}.log",
             cwd=PROJECT,
             restart=False,
-            on_end=on_end,
+            on_end=ended,
         )
         child.log.write_text("")
         self.children.start(child)
@@ -119,12 +130,12 @@ class Stage:
             )
 
 
-def build_image(name: str, address: str, progress: Progress) -> None:
-    """In the image's own process: build it where it is missing."""
+def build_image(name: str, address: str, result: Path, progress: Progress) -> None:
+    """In the image's own process: build it where it is missing, and write its digest."""
     build: Any = importlib.import_module("desktops.images.build")
     provision: Any = importlib.import_module("desktops.worker.engine.provision")
     with contextlib.closing(provision.client(address)) as client:
-        build.build(client, name, progress)
+        result.write_text(build.build(client, name, progress))
 
 
 def end_on_signals() -> None:

@@ -9,10 +9,10 @@ import sys
 import time
 from collections.abc import Callable
 
-from .api import ApiError, answers
+from .api import Api, ApiError, answers
 from .children import Child
-from .first_test import play_first_test
 from .home import PROJECT, AlreadyOwned, Home, owned
+from .play import play_first_test
 from .stage import Ended, Stage, end_on_signals
 from .terminal import StepFailed, Terminal
 
@@ -42,6 +42,7 @@ class _Up:
         environment = {**os.environ, "DESKYARD_PORT": str(port), "PYTHONUNBUFFERED": "1"}
         environment.setdefault("DESKYARD_PUBLIC_URL", url)
         self.stage = Stage(home, terminal, environment)
+        self._building: Child | None = None
 
     def run(self) -> int:
         steps: list[tuple[str, Callable[[], None]]] = [
@@ -66,7 +67,7 @@ class _Up:
             self._next_image()
             self._first_test()
             while True:
-                self.stage.children.watch(5)
+                self._watch(2)
         except StepFailed as failure:
             self.terminal.failed(failure)
             code = 1
@@ -91,7 +92,8 @@ class _Up:
                 ) from error
 
     def _demo(self) -> None:
-        self.stage.manage("Making the demo workspace", "demo", "--url", self.url)
+        images = [f"--image={name}={digest}" for name, digest in self.stage.images.items()]
+        self.stage.manage("Making the demo workspace", "demo", "--url", self.url, *images)
 
     def _console(self) -> None:
         daphne = [sys.executable, "-m", "daphne", "-b", HOST, "-p", str(self.port)]
@@ -135,22 +137,28 @@ class _Up:
         say()
 
     def _next_image(self) -> None:
-        def ended(code: int) -> None:
-            if code:
-                self.terminal.line(f"The desktop image {NEXT_IMAGE} was not built: {child.last_words()}")
-                self.terminal.line(
-                    f"  The rest goes on without it. Read {child.log}, then run make up again."
-                )
-            else:
-                say(f"The desktop image {NEXT_IMAGE} is ready.")
-
         say = self.terminal.line
-        child = self.stage.image(NEXT_IMAGE, on_end=ended)
+
+        def ended(code: int) -> None:
+            self._building = None
+            if code == 0:
+                self._demo()
+                say(f"The desktop image {NEXT_IMAGE} is ready.")
+            else:
+                say(f"The desktop image {NEXT_IMAGE} was not built: {child.last_words()}")
+                say(f"  The rest goes on without it. Read {child.log}, then run make up again.")
+
+        child = self._building = self.stage.image(NEXT_IMAGE, on_end=ended)
+
+    def _watch(self, seconds: float) -> None:
+        self.stage.children.watch(seconds)
+        if self._building is not None and (words := self._building.last_words()) != "nothing":
+            self.terminal.progress(words)
 
     def _first_test(self) -> None:
         demo = json.loads(self.home.demo.read_text())
         try:
-            for line in play_first_test(self.url, demo["token"], FIRST_IMAGE, self.stage.children.watch):
+            for line in play_first_test(Api(self.url, demo["token"]), FIRST_IMAGE, self._watch):
                 self.terminal.line(line)
         except ApiError as error:
             self.terminal.line(f"The first test could not be played: {error}")

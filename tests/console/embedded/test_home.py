@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from console.embedded.home import PROJECT, AlreadyOwned, Home, owned
+from console.embedded.home import PROJECT, AlreadyOwned, Home, is_owned, owned
 from console.embedded.terminal import StepFailed, Terminal
 
 
@@ -38,7 +38,9 @@ def test_a_second_owner_is_told_who_the_first_is(tmp_path: Path) -> None:
     with owned(lock, {"pid": os.getpid(), "url": "http://127.0.0.1:8000"}):
         with pytest.raises(AlreadyOwned) as refused, owned(lock, {}):
             pass
+        assert is_owned(lock)
         assert refused.value.owner == {"pid": os.getpid(), "url": "http://127.0.0.1:8000"}
+    assert not is_owned(lock)
     with owned(lock, {}):
         pass
 
