@@ -16,9 +16,9 @@ from enum import StrEnum
 
 from desktops.protocol.attempt import InvalidReason
 
-from .blobs import BlobRefused
 from .guest_client import GuestError, GuestUnreachable
 from .spool import SpoolFull
+from .task import BadTask
 
 
 class Phase(StrEnum):
@@ -60,8 +60,10 @@ def classify(error: Exception, *, phase: Phase, desktop_alive: bool | None, endi
     if ending is not None:
         return Fault(ending.reason, str(ending))
     told = sentence(error)
-    if isinstance(error, SpoolFull | BlobRefused):
+    if isinstance(error, SpoolFull):
         return Fault("upload_failed", told)
+    if isinstance(error, BadTask):
+        return Fault("setup_failed", told)
     if phase is Phase.STARTING:
         return Fault("desktop_start_failed", told)
     if desktop_alive is False:

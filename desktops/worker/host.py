@@ -56,7 +56,15 @@ class Assignment:
     work: Work | None = None
     thread: threading.Thread | None = None
     done: threading.Event = field(default_factory=threading.Event)
-    out_of_money: bool = False
+    ending: tuple[str, InvalidReason | None] | None = None
+
+    def end(self, detail: str, reason: InvalidReason | None = None) -> None:
+        """Ask the work to end, now or as soon as it has been built. The first to ask gives the reason."""
+        if self.done.is_set() or self.ending is not None:
+            return
+        self.ending = (detail, reason)
+        if self.work is not None:
+            self.work.end(detail, reason)
 
 
 class Host:
@@ -103,10 +111,9 @@ class Host:
         self._closing.set()
         self._deadlines.set()
         with self._lock:
-            running = [item for item in self._assignments.values() if item.work and not item.done.is_set()]
-        for item in running:
-            assert item.work is not None
-            item.work.end("the worker was shut down", "worker_fault")
+            running = [item for item in self._assignments.values() if not item.done.is_set()]
+            for item in running:
+                item.end("the worker was shut down", "worker_fault")
         until = time.monotonic() + seconds
         for item in running:
             item.done.wait(max(0.0, until - time.monotonic()))
@@ -147,8 +154,8 @@ class Host:
                 return
             item = Assignment(offer.assignment, offer.epoch, offer.paid_until)
             self._assignments[offer.assignment] = item
-            if held is not None and held.work is not None:
-                held.work.end("the console has given the assignment a newer lease")
+            if held is not None:
+                held.end("the console has given the assignment a newer lease")
             item.thread = threading.Thread(
                 target=self._work,
                 args=(item, build, offer.payload, held),
@@ -177,9 +184,9 @@ class Host:
         """A reason that is one of the invalid reasons makes the attempt invalid; any other just stops it."""
         with self._lock:
             item = self._assignments.get(stop.assignment)
-            if item is not None and item.epoch == stop.epoch and item.work is not None:
+            if item is not None and item.epoch == stop.epoch:
                 reason: Any = stop.reason if stop.reason in InvalidReason.__args__ else None  # type: ignore[attr-defined]
-                item.work.end(f"stopped by the console: {stop.reason}", reason)
+                item.end(f"stopped by the console: {stop.reason}", reason)
 
     def on_stale(self, assignment: str, epoch: int | None) -> None:
         """The console has moved on from this lease: end the work, hold it no longer."""
@@ -187,9 +194,8 @@ class Host:
             item = self._assignments.get(assignment)
             if item is None or (epoch is not None and item.epoch > epoch):
                 return
-            if item.work is not None and not item.done.is_set():
-                item.work.end("the console has taken the lease back")
-            else:
+            item.end("the console has taken the lease back")
+            if item.done.is_set():
                 del self._assignments[assignment]
         self.on_change()
 
@@ -197,8 +203,8 @@ class Host:
         log.error("assignment %s: %s", assignment, detail)
         with self._lock:
             item = self._assignments.get(assignment)
-            if item is not None and item.epoch == epoch and item.work is not None:
-                item.work.end(detail, "upload_failed")
+            if item is not None and item.epoch == epoch:
+                item.end(detail, "upload_failed")
 
     # ── what the console is told ──────────────────────────────────────────────────────────────────────────
 
@@ -266,11 +272,8 @@ class Host:
             with self._lock:
                 item.work = work
                 work.extend(item.paid_until)
-                if self._assignments.get(item.id) is not item:
-                    work.end("the console has given the assignment a newer lease")
-                elif self._closing.is_set():
-                    work.end("the worker was shut down", "worker_fault")
-            self._deadlines.set()
+                if item.ending is not None:
+                    work.end(*item.ending)
             work.run()
         except Exception:
             log.exception("assignment %s broke", item.id)
@@ -325,12 +328,11 @@ class Host:
             waits = [3600.0]
             with self._lock:
                 for item in self._assignments.values():
-                    if item.work is None or item.done.is_set() or item.out_of_money:
+                    if item.done.is_set() or item.ending is not None:
                         continue
                     left = (item.paid_until - STOP_EARLY - now).total_seconds()
                     if left <= 0:
-                        item.out_of_money = True
-                        item.work.end(f"paid until {item.paid_until.isoformat()}", "paid_until_reached")
+                        item.end(f"paid until {item.paid_until.isoformat()}", "paid_until_reached")
                     else:
                         waits.append(left)
             self._deadlines.wait(min(waits))

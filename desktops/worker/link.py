@@ -229,31 +229,39 @@ class Link:
             if not items:
                 await self._news.wait()
                 continue
-            async with asyncio.TaskGroup() as group:
-                uploads = {
-                    digest: group.create_task(self._settle_blob(digest))
-                    for digest in dict.fromkeys(digest for item in items for digest in item.blobs)
-                }
-                frame: list[str] = []
-                size = 0
-                for item in items:
-                    text = _item_json(item)
-                    waiting = [uploads[digest] for digest in item.blobs if not uploads[digest].done()]
-                    if frame and (waiting or size + len(text.encode()) + 1 > ROOM):
-                        await self._send(socket, frame)
-                        frame, size = [], 0
-                    if waiting:
-                        await asyncio.wait(waiting)
-                    for digest in item.blobs:
-                        if (problem := uploads[digest].result()) is not None:
-                            self._listener.on_blob_refused(item.assignment, item.epoch, problem)
-                    frame.append(text)
-                    size += len(text.encode()) + 1
-                await self._send(socket, frame)
+            digests = dict.fromkeys(digest for item in items for digest in item.blobs)
+            uploads = {digest: asyncio.create_task(self._settle_blob(digest)) for digest in digests}
+            try:
+                await self._send_items(socket, items, uploads)
+            finally:
+                for upload in uploads.values():
+                    upload.cancel()
+                await asyncio.gather(*uploads.values(), return_exceptions=True)
             cursor = items[-1].number
             while cursor - self._spool.acknowledged > UNACKNOWLEDGED:
                 self._moved.clear()
                 await self._moved.wait()
+
+    async def _send_items(
+        self, socket: ClientConnection, items: list[Spooled], uploads: dict[str, asyncio.Task[str | None]]
+    ) -> None:
+        frame: list[str] = []
+        size = 0
+        for item in items:
+            text = _item_json(item)
+            length = len(text.encode()) + 1
+            waiting = [uploads[digest] for digest in item.blobs if not uploads[digest].done()]
+            if frame and (waiting or size + length > ROOM):
+                await self._send(socket, frame)
+                frame, size = [], 0
+            if waiting:
+                await asyncio.wait(waiting)
+            for digest in item.blobs:
+                if (problem := uploads[digest].result()) is not None:
+                    self._listener.on_blob_refused(item.assignment, item.epoch, problem)
+            frame.append(text)
+            size += length
+        await self._send(socket, frame)
 
     async def _settle_blob(self, digest: str) -> str | None:
         """None once the console has it; a sentence if it never will: then the record goes without."""

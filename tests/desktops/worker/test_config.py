@@ -31,7 +31,7 @@ def test_the_token_may_come_from_a_file(tmp_path):
     file = tmp_path / "token"
     file.write_text("dy_file\n")
     environ = {"DESKYARD_URL": "http://c", "DESKYARD_WORKER_TOKEN_FILE": str(file)}
-    assert load([], environ).token == "dy_file"  # noqa: S105
+    assert load([], environ).token == "dy_file"
 
 
 def test_the_home_lies_below_the_projects_data(tmp_path):

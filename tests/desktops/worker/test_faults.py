@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from desktops.worker.blobs import BlobRefused
 from desktops.worker.computer import StartFailed
 from desktops.worker.faults import Ending, NotReady, Phase, classify
 from desktops.worker.guest_client import GuestRefused, GuestUnreachable
 from desktops.worker.spool import SpoolFull
+from desktops.worker.task import BadTask
 
 GONE, THERE, NONE_YET = False, True, None
 
@@ -32,7 +32,7 @@ GONE, THERE, NONE_YET = False, True, None
         (ValueError("bad metric"), Phase.VERIFYING, THERE, "checker_error"),
         (SpoolFull("full"), Phase.VERIFYING, THERE, "upload_failed"),
         (SpoolFull("full"), Phase.STARTING, NONE_YET, "upload_failed"),
-        (BlobRefused("413"), Phase.PLAYING, THERE, "upload_failed"),
+        (BadTask("no evaluator"), Phase.STARTING, NONE_YET, "setup_failed"),
     ],
 )
 def test_each_fault_has_its_reason(error, phase, alive, reason):

@@ -1,0 +1,263 @@
+"""An engine in memory whose desktops answer the guest client, for tests of everything above a real desktop.
+
+A fake desktop has files and takes actions: typed text ends up in /home/user/typed.txt, `cat PATH` reads a file back.
+It can be told to die, to fall silent or to be slow at any point of an attempt.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+from PIL import Image as Picture
+
+from .engine.base import (
+    Desk,
+    DeskSpec,
+    DeskState,
+    EngineError,
+    EngineFacts,
+    Image,
+    ImageMissing,
+    OwnedDesk,
+    SweepReport,
+)
+
+TYPED = "/home/user/typed.txt"
+IMAGE = Image("basic", 1, "sha256:" + "0" * 64)
+COLOURS = [(r, g, b) for r in (40, 140, 230) for g in (40, 140, 230) for b in (40, 140, 230)]
+
+
+class FakeDesk:
+    """`on_call` hears each path before it is answered and may break the desktop there."""
+
+    def __init__(self, spec: DeskSpec, on_call: Callable[[FakeDesk, str], None]) -> None:
+        self.spec = spec
+        self.computer = spec.computer
+        self.ref = f"fake-{spec.computer[:8]}"
+        self.started_at = datetime.now(UTC)
+        self.files: dict[str, bytes] = {}
+        self.actions: list[dict[str, Any]] = []
+        self.paid_until: float | None = spec.paid_until.timestamp() if spec.paid_until else None
+        self.silent = False
+        self.gone = False
+        self._on_call = on_call
+        self._ends: set[socket.socket] = set()
+        self._lock = threading.Lock()
+
+    def state(self) -> DeskState:
+        return "gone" if self.gone else "running"
+
+    def connect(self, timeout: float) -> socket.socket:
+        if self.gone or self.silent:
+            raise ConnectionRefusedError("nobody listens in this desktop")
+        ours, theirs = socket.socketpair()
+        ours.settimeout(timeout)
+        with self._lock:
+            self._ends.add(theirs)
+        threading.Thread(target=self._serve, args=(theirs,), name=self.ref, daemon=True).start()
+        return ours
+
+    def logs(self) -> str:
+        return ""
+
+    def die(self) -> None:
+        """As when the container is killed: every connection breaks."""
+        self.gone = True
+        self._break()
+
+    def fall_silent(self) -> None:
+        """As when the guest agent is killed and the desktop lives on."""
+        self.silent = True
+        self._break()
+
+    def _break(self) -> None:
+        with self._lock:
+            for end in self._ends:
+                try:
+                    end.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    continue  # closed by its own thread a moment ago
+
+    def _serve(self, end: socket.socket) -> None:
+        try:
+            _Handler(end, self)
+        except OSError:
+            return  # the desktop broke off in the middle, as asked
+        finally:
+            with self._lock:
+                self._ends.discard(end)
+            end.close()
+
+    # ── what the agent answers ───────────────────────────────────────────────────────────────────────────────
+
+    def answer(
+        self, method: str, path: str, query: dict[str, str], body: bytes
+    ) -> tuple[int, bytes, dict[str, str]]:
+        self._on_call(self, path)
+        if self.gone or self.silent:
+            raise ConnectionResetError
+        if path == "/screenshot":
+            return 200, self.screen(), {}
+        if path == "/file":
+            return self._file(method, query["path"], body)
+        sent = json.loads(body) if body else {}
+        if path == "/act":
+            self._act(sent["action"])
+            look = {"act_ms": 1.0, "settle_ms": 2.0, "grab_ms": 1.0, "settled": True, "active_window": "Fake"}
+            return 200, self.screen(), {"X-Look": json.dumps(look)}
+        if path == "/paid_until":
+            self.paid_until = sent["at"]
+        if path == "/run":
+            return self._run(sent["command"])
+        return 200, json.dumps(_PLAIN.get(path, {})).encode(), {}
+
+    def screen(self) -> bytes:
+        """A flat picture, of another colour after each action."""
+        out = io.BytesIO()
+        colour = COLOURS[len(self.actions) % len(COLOURS)]
+        Picture.new("RGB", (1920, 1080), colour).save(out, "PNG", compress_level=1)
+        return out.getvalue()
+
+    def _act(self, action: dict[str, Any]) -> None:
+        self.actions.append(action)
+        if action["action"] == "type":
+            self.files[TYPED] = self.files.get(TYPED, b"") + action["text"].encode()
+
+    def _file(self, method: str, path: str, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+        if method == "PUT":
+            self.files[path] = body
+            return 200, b"", {}
+        if path in self.files:
+            return 200, self.files[path], {}
+        return 404, json.dumps({"error": f"no such file: {path}"}).encode(), {}
+
+    def _run(self, command: str | list[str]) -> tuple[int, bytes, dict[str, str]]:
+        words = command.split() if isinstance(command, str) else command
+        found = self.files.get(words[-1]) if words[0] == "cat" else b""
+        reply = {
+            "returncode": 0 if found is not None else 1,
+            "stdout": base64.b64encode(found or b"").decode(),
+            "stderr": "",
+            "timed_out": False,
+        }
+        return 200, json.dumps(reply).encode(), {}
+
+
+_PLAIN: dict[str, Any] = {
+    "/ready": {"ready": True, "screen": True, "window_manager": True, "bus": True, "wallpaper": True},
+    "/settle": {"settled": True, "settle_ms": 1.0},
+    "/windows": {"windows": []},
+    "/wait_window": {"window": None},
+    "/activate": {"found": False},
+    "/close": {"found": False},
+    "/exists": {"exists": False},
+    "/list": {"entries": []},
+    "/launch": {"pid": 1},
+}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, end: socket.socket, desk: FakeDesk) -> None:
+        self._desk = desk
+        super().__init__(end, ("desktop", 0), cast(Any, None))
+
+    def _answer(self) -> None:
+        parts = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        path = parts.path.removeprefix("/deskyard")
+        status, content, headers = self._desk.answer(self.command, path, query, body)
+        self.send_response(status)
+        for name, value in (headers | {"Content-Length": str(len(content))}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = do_PUT = _answer
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: a test reads the records instead."""
+
+
+class FakeEngine:
+    """`on_call(desk, path)` runs before each answer; `refuse_removals` makes that many removals fail first."""
+
+    def __init__(self, *, slots: int = 4, owner: str = "fake") -> None:
+        self.owner = owner
+        self.slots = slots
+        self.desks: dict[str, FakeDesk] = {}
+        self.made: list[FakeDesk] = []
+        self.refuse_removals = 0
+        self.on_call: Callable[[FakeDesk, str], None] = lambda desk, path: None
+        self._lock = threading.Lock()
+
+    def probe(self) -> EngineFacts:
+        return EngineFacts(
+            name="fake",
+            version="1",
+            isolation="Nothing runs: desktops are made up.",
+            can_fork=False,
+            cannot_fork_because="there is nothing to fork",
+            slots=self.slots,
+            cpus=1,
+            memory_mb=1024,
+        )
+
+    def images(self) -> list[Image]:
+        return [IMAGE]
+
+    def create(self, spec: DeskSpec) -> Desk:
+        if spec.image != IMAGE.digest:
+            raise ImageMissing(f"there is no image {spec.image}")
+        with self._lock:
+            desk = FakeDesk(spec, lambda desk, path: self.on_call(desk, path))
+            self.desks[spec.computer] = desk
+            self.made.append(desk)
+        return desk
+
+    def find(self, computer: str) -> Desk | None:
+        return self.desks.get(computer)
+
+    def remove(self, desk: Desk) -> datetime:
+        with self._lock:
+            if self.refuse_removals > 0:
+                self.refuse_removals -= 1
+                raise EngineError("the engine is busy")
+            found = self.desks.pop(desk.computer, None)
+        if found is not None:
+            found.die()
+        return datetime.now(UTC)
+
+    def list_owned(self) -> list[OwnedDesk]:
+        return [OwnedDesk(desk.ref, desk.computer, desk.state()) for desk in list(self.desks.values())]
+
+    def sweep(self, keep: Collection[str]) -> SweepReport:
+        orphans = [desk for desk in list(self.desks.values()) if desk.computer not in keep]
+        for desk in orphans:
+            self.remove(desk)
+        return SweepReport(datetime.now(UTC), [desk.computer for desk in orphans], [], [])
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def slow(seconds: float, path: str = "/act") -> Callable[[FakeDesk, str], None]:
+    """For `on_call`: answers on `path` take that long, as a busy desktop's do."""
+
+    def wait(desk: FakeDesk, called: str) -> None:
+        if called == path:
+            time.sleep(seconds)
+
+    return wait
