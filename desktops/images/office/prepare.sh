@@ -7,6 +7,8 @@ chmod 755 /opt/deskyard/bin/*
 mkdir -p /tmp/prepare && chown 1000:1000 /tmp/prepare && chmod 700 /tmp/prepare
 chown -R 1000:1000 "$home"
 
+mkdir -p /etc/chromium.d && cp /opt/deskyard/build/chromium.flags /etc/chromium.d/deskyard
+
 # LibreOffice makes its profile when it first runs: let it, then switch off tips and news.
 printf 'a,b\n1,2\n' > /tmp/prepare/first.csv && chown 1000:1000 /tmp/prepare/first.csv
 as_user timeout 180 soffice --headless --convert-to ods --outdir /tmp/prepare /tmp/prepare/first.csv >/dev/null
