@@ -14,13 +14,14 @@ from collections.abc import Callable
 from typing import Any
 
 from . import shell
-from .httpd import Handler, Refused, Reply, Request, json_reply, unix_server
+from .httpd import Handler, Refused, Reply, Request, json_reply, local_server, unix_server
 from .input import Input
+from .osworld import Osworld
 from .screen import Rest, Screen
 from .watchdog import Watchdog
 from .windows import Windows
 
-OSWORLD_PORT = 5000
+OSWORLD_PORT = 5000  # where OSWorld's own programs inside a desktop look
 START_SECONDS = 60.0
 ACCESSIBILITY_SECONDS = 50.0
 MAX_ACCESSIBILITY_NODES = 20_000
@@ -269,6 +270,18 @@ def _answers(path: str) -> bool:
         return True
 
 
+def _serve_inside(routes: dict[tuple[str, str], Handler]) -> None:
+    """OSWorld's port on 127.0.0.1, when it is free: on the process engine it may be somebody else's."""
+    try:
+        server = local_server(OSWORLD_PORT, routes)
+    except OSError as error:
+        print(
+            f"agent: nothing listens at 127.0.0.1:{OSWORLD_PORT} inside: {error}", file=sys.stderr, flush=True
+        )
+        return
+    threading.Thread(target=server.serve_forever, name="inside", daemon=True).start()
+
+
 def main() -> None:
     os.environ.pop("PYTHONPATH", None)  # ours, not for the programs that are started here
     display = os.environ.get("DISPLAY", ":0")
@@ -281,7 +294,9 @@ def main() -> None:
     )
     watchdog.start()
     agent = Agent(watchdog)
-    routes = agent.routes()
+    osworld = Osworld(lambda: agent.desktop).routes()
+    routes = {**osworld, **agent.routes()}
+    _serve_inside(osworld)
     server = unix_server(f"{run}/agent.sock", routes, watchdog.heard)
     threading.Thread(target=agent.connect, args=(display,), name="connect", daemon=True).start()
     server.serve_forever()
