@@ -224,6 +224,11 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "RunStatus": "runs.models.run.Run.Status",
+        "AttemptStatus": "runs.models.attempt.Attempt.Status",
+        "TemplateStatus": "desktops.models.template.TemplateVersion.Status",
+    },
 }
 
 LOGGING = {

@@ -1,5 +1,6 @@
 from .blob import Blob
 from .budget import Budget, LedgerEntry
+from .idempotency import IdempotentReply
 from .token import Scope, Token
 from .user import User
 from .workspace import Membership, Workspace, WorkspaceRowQuerySet
@@ -7,6 +8,7 @@ from .workspace import Membership, Workspace, WorkspaceRowQuerySet
 __all__ = [
     "Blob",
     "Budget",
+    "IdempotentReply",
     "LedgerEntry",
     "Membership",
     "Scope",

@@ -1,3 +1,8 @@
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-urlpatterns: list[URLPattern] = []
+from .views import TemplateListView, WorkerListView
+
+urlpatterns: list[URLPattern] = [
+    path("templates", TemplateListView.as_view(), name="api-templates"),
+    path("workers", WorkerListView.as_view(), name="api-workers"),
+]

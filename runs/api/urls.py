@@ -1,3 +1,34 @@
-from django.urls import URLPattern
+from django.urls import URLPattern, path, re_path
 
-urlpatterns: list[URLPattern] = []
+from console.api.views import NoSuchRoute
+
+from .attempts import AttemptStepsView, AttemptView, StepScreenshotView
+from .tasks import TaskListView, TaskSetListView
+from .views import (
+    RunAttemptsView,
+    RunCancelView,
+    RunEventsView,
+    RunListView,
+    RunProvenanceView,
+    RunView,
+)
+
+urlpatterns: list[URLPattern] = [
+    path("runs", RunListView.as_view(), name="api-runs"),
+    path("runs/<uuid:id>", RunView.as_view(), name="api-run"),
+    path("runs/<uuid:id>/cancel", RunCancelView.as_view(), name="api-run-cancel"),
+    path("runs/<uuid:id>/attempts", RunAttemptsView.as_view(), name="api-run-attempts"),
+    path("runs/<uuid:id>/events", RunEventsView.as_view(), name="api-run-events"),
+    path("runs/<uuid:id>/provenance", RunProvenanceView.as_view(), name="api-run-provenance"),
+    path("attempts/<uuid:id>", AttemptView.as_view(), name="api-attempt"),
+    path("attempts/<uuid:id>/steps", AttemptStepsView.as_view(), name="api-attempt-steps"),
+    path(
+        "attempts/<uuid:id>/steps/<int:number>/screenshot",
+        StepScreenshotView.as_view(),
+        name="api-step-screenshot",
+    ),
+    path("task_sets", TaskSetListView.as_view(), name="api-task-sets"),
+    path("task_sets/<slug:name>/tasks", TaskListView.as_view(), name="api-tasks"),
+    # The last list of the API's addresses: what no one has answered, nobody will.
+    re_path(r"", NoSuchRoute.as_view()),
+]

@@ -1,0 +1,40 @@
+"""JSON as it was written: amounts are read as Decimal, never by way of a float."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, NoReturn
+
+from rest_framework.exceptions import ParseError
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import JSONRenderer
+
+from .problems import too_large
+
+MAX_BYTES: Final = 1 << 20
+
+
+class ExactJSONParser(BaseParser):
+    """UTF-8 JSON of at most MAX_BYTES; numbers with a point become Decimal; NaN and Infinity are not JSON."""
+
+    media_type = "application/json"
+    renderer_class = JSONRenderer
+
+    def parse(
+        self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
+        data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise too_large(MAX_BYTES)
+        try:
+            return json.loads(data.decode(), parse_float=Decimal, parse_constant=_no_constant)
+        except (ValueError, InvalidOperation) as error:
+            raise ParseError(f"The body is not JSON: {error}") from error
+        except RecursionError as error:
+            raise ParseError("The body is not JSON that can be read: nested too deeply.") from error
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")

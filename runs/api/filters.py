@@ -1,0 +1,69 @@
+"""What lists of runs, attempts, events and tasks can be asked for. A value that cannot be is a 422."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
+
+from runs.events import KINDS
+from runs.models import Attempt, Event, Run, Task
+
+MOST = 2_147_483_647
+
+
+class RunFilters(filters.FilterSet):
+    status = filters.MultipleChoiceFilter(choices=Run.Status.choices, help_text="May be repeated.")
+    kind = filters.ChoiceFilter(choices=Run.Kind.choices)
+    stop_reason = filters.ChoiceFilter(choices=Run.StopReason.choices)
+    name = filters.CharFilter(lookup_expr="icontains", help_text="A part of the name.")
+    number = filters.NumberFilter(min_value=1, max_value=MOST)
+
+    class Meta:
+        model = Run
+        fields: list[str] = []
+
+
+class AttemptFilters(filters.FilterSet):
+    status = filters.MultipleChoiceFilter(choices=Attempt.Status.choices, help_text="May be repeated.")
+    verifier = filters.ChoiceFilter(choices=Attempt.Verifier.choices)
+    outcome = filters.ChoiceFilter(
+        choices=Attempt.Outcome.choices, null_label="none", null_value="none", help_text="none: no verdict."
+    )
+    task = filters.CharFilter(field_name="task__task_id")
+    round = filters.NumberFilter(min_value=1, max_value=MOST)
+
+    class Meta:
+        model = Attempt
+        fields: list[str] = []
+
+
+class EventFilters(filters.FilterSet):
+    after = filters.NumberFilter(
+        field_name="seq", lookup_expr="gt", min_value=0, max_value=2**62, help_text="Only what came later."
+    )
+    kind = filters.MultipleChoiceFilter(
+        choices=[(kind, kind) for kind in KINDS], help_text="May be repeated."
+    )
+    attempt = filters.NumberFilter(field_name="attempt_number", min_value=1, max_value=MOST)
+
+    class Meta:
+        model = Event
+        fields: list[str] = []
+
+
+class TaskFilters(filters.FilterSet):
+    has_recipe = filters.BooleanFilter(field_name="recipe_known")
+    app = filters.CharFilter(method="filter_app", help_text="Tasks that use this application.")
+    template = filters.CharFilter(method="filter_template", help_text="Tasks this template can run.")
+
+    class Meta:
+        model = Task
+        fields: list[str] = []
+
+    def filter_app(self, tasks: QuerySet[Task], name: str, value: Any) -> QuerySet[Task]:
+        return tasks.filter(related_apps__contains=[value])
+
+    def filter_template(self, tasks: QuerySet[Task], name: str, value: Any) -> QuerySet[Task]:
+        return tasks.filter(templates__contains=[value])

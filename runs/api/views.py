@@ -1,0 +1,172 @@
+"""`/v1/runs`: create, list, read, cancel, and what happened in one."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from console.api.idempotency import once
+from console.api.problems import FieldProblem, InvalidRequest, Problem
+from console.api.views import WorkspaceList, WorkspaceView
+from console.models import Scope, Workspace
+from runs import provenance
+from runs.actions.create import create_run
+from runs.actions.stop import MayNotCancel, NotCancellable, cancel_run
+from runs.models import Attempt, Event, Run
+from runs.spec import RunSpecSerializer, SpecRejected
+
+from .filters import AttemptFilters, EventFilters, RunFilters
+from .serializers import AttemptSerializer, EnvelopeSerializer, EventSerializer, RunSerializer
+
+
+def run_or_404(workspace: Workspace, id: UUID) -> Run:
+    """Another workspace's run is as absent as one that never was."""
+    return get_object_or_404(
+        Run.objects.for_workspace(workspace).select_related("workspace", "budget"), pk=id
+    )
+
+
+class RunListView(WorkspaceList):
+    scopes = {"GET": Scope.RUNS_READ, "POST": Scope.RUNS_WRITE}
+    problems: ClassVar = ("409",)
+    queryset = Run.objects.none()
+    serializer_class = RunSerializer
+    filterset_class = RunFilters
+    page_key = ("-number",)
+
+    def get_queryset(self) -> QuerySet[Run]:
+        return Run.objects.for_workspace(self.workspace).select_related("workspace", "budget")
+
+    @extend_schema(summary="Runs", description="Newest first.", tags=["runs"])
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return super().get(request, *args, **kwargs)
+
+    @extend_schema(
+        summary="Create a run",
+        description="The reply is the run in its queued state. A refused document stores nothing.",
+        request=RunSpecSerializer,
+        responses={201: RunSerializer},
+        parameters=[
+            OpenApiParameter(
+                "Idempotency-Key",
+                str,
+                OpenApiParameter.HEADER,
+                description="The same key with the same document gives the same run; kept a day.",
+            )
+        ],
+        tags=["runs"],
+    )
+    def post(self, request: Request) -> Response:
+        return once(request, self.workspace, self._create)
+
+    def _create(self) -> Response:
+        try:
+            run = create_run(workspace=self.workspace, document=self.request.data, actor=self.actor)
+        except SpecRejected as error:
+            raise rejected(error) from error
+        run.refresh_from_db()
+        location = self.request.build_absolute_uri(reverse("api-run", kwargs={"id": run.pk}))
+        return Response(
+            self.get_serializer(run_or_404(self.workspace, run.pk)).data,
+            status=status.HTTP_201_CREATED,
+            headers={"Location": location},
+        )
+
+
+def rejected(error: SpecRejected) -> InvalidRequest:
+    fields = [FieldProblem(field=e.field, code=e.code, message=e.message) for e in error.errors]
+    return InvalidRequest(fields, code="invalid_document")
+
+
+@extend_schema(summary="One run", responses=RunSerializer, tags=["runs"])
+class RunView(WorkspaceView):
+    scopes = {"GET": Scope.RUNS_READ}
+
+    def get(self, request: Request, id: UUID) -> Response:
+        return Response(RunSerializer(run_or_404(self.workspace, id)).data)
+
+
+class RunCancelView(WorkspaceView):
+    scopes = {"POST": Scope.RUNS_WRITE}
+    problems: ClassVar = ("409",)
+
+    @extend_schema(
+        operation_id="runs_cancel",
+        summary="Cancel a run",
+        description="For its creator, admins and owners. Cancelling twice is no error; one that has ended is a 409.",
+        request=None,
+        responses={200: RunSerializer},
+        tags=["runs"],
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        run = run_or_404(self.workspace, id)
+        try:
+            cancel_run(run, actor=self.actor)
+        except NotCancellable as error:
+            raise Problem(status.HTTP_409_CONFLICT, "run_ended", str(error)) from error
+        except MayNotCancel as error:
+            raise Problem(status.HTTP_403_FORBIDDEN, "may_not_cancel", str(error)) from error
+        return Response(RunSerializer(run_or_404(self.workspace, id)).data)
+
+
+@extend_schema(summary="Attempts of a run", description="By number.", tags=["runs"])
+class RunAttemptsView(WorkspaceList):
+    scopes = {"GET": Scope.RUNS_READ}
+    queryset = Attempt.objects.none()
+    serializer_class = AttemptSerializer
+    filterset_class = AttemptFilters
+    page_key = ("number",)
+
+    def get_queryset(self) -> QuerySet[Attempt]:
+        run = run_or_404(self.workspace, self.kwargs["id"])
+        return attempts_for_api().filter(run=run)
+
+
+def attempts_for_api() -> QuerySet[Attempt]:
+    related = Attempt.objects.select_related("task", "computer", "worker")
+    return related.defer("task__document", "task__recipe")
+
+
+@extend_schema(
+    summary="Events of a run",
+    description="In order of seq, which has no gaps; `after` resumes.",
+    tags=["runs"],
+)
+class RunEventsView(WorkspaceList):
+    scopes = {"GET": Scope.RUNS_READ}
+    queryset = Event.objects.none()
+    serializer_class = EventSerializer
+    filterset_class = EventFilters
+    page_key = ("seq",)
+    most_rows = 1000
+
+    def get_queryset(self) -> QuerySet[Event]:
+        return Event.objects.filter(run=run_or_404(self.workspace, self.kwargs["id"]))
+
+
+class RunProvenanceView(WorkspaceView):
+    scopes = {"GET": Scope.RUNS_READ}
+
+    @extend_schema(
+        summary="Signed manifest of a run",
+        description="An in-toto statement in a DSSE envelope; verify it with a key of /v1/keys.",
+        responses=EnvelopeSerializer,
+        tags=["provenance"],
+    )
+    def get(self, request: Request, id: UUID) -> Response:
+        rows = Run.objects.for_workspace(self.workspace).select_related(
+            "workspace", "budget", "task_set", "template_version__template"
+        )
+        run = get_object_or_404(rows, pk=id)
+        filename = f"run-{run.number}-provenance.json"
+        return Response(
+            provenance.manifest(run), headers={"Content-Disposition": f'attachment; filename="{filename}"'}
+        )
