@@ -1,3 +1,12 @@
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-urlpatterns: list[URLPattern] = []
+from . import templates, workers
+
+urlpatterns: list[URLPattern] = [
+    path("templates/", templates.template_list, name="template-list"),
+    path("templates/<slug:name>/", templates.template, name="template"),
+    path("workers/", workers.worker_list, name="worker-list"),
+    path("workers/<uuid:worker_id>/", workers.worker, name="worker"),
+    path("workers/<uuid:worker_id>/pause/", workers.pause, name="worker-pause"),
+    path("workers/<uuid:worker_id>/resume/", workers.resume, name="worker-resume"),
+]

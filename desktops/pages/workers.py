@@ -1,0 +1,103 @@
+"""Workers: what each host can do, what it holds just now, and how to connect another one."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from console.actor import Actor
+from console.models import Workspace
+from console.pages.loaders import WorkspaceRequest, managers_only, workspace_page
+from desktops.actions.pause import pause_worker, resume_worker
+from desktops.models import Computer, Worker
+from desktops.protocol.messages import HEARTBEAT_SECONDS, LEASE_SECONDS
+
+
+@dataclass(frozen=True)
+class Host:
+    worker: Worker
+    held: list[Computer]
+
+    @property
+    def state(self) -> str:
+        """A word of the status vocabulary."""
+        if not self.worker.is_connected:
+            return "lost"
+        return "paused" if self.worker.paused else "connected"
+
+    @property
+    def free(self) -> range:
+        return range(max(0, self.worker.slots - len(self.held)))
+
+
+def _hosts(workspace: Workspace, workers: list[Worker]) -> list[Host]:
+    held: dict[uuid.UUID, list[Computer]] = defaultdict(list)
+    computers = Computer.objects.for_workspace(workspace).held().filter(worker__in=workers)
+    for computer in computers.select_related("template_version__template", "assignment").order_by("number"):
+        held[computer.worker_id].append(computer)
+    return [Host(worker, held[worker.pk]) for worker in workers]
+
+
+def worker_or_404(workspace: Workspace, worker_id: uuid.UUID) -> Worker:
+    worker = Worker.objects.for_workspace(workspace).select_related("workspace").filter(pk=worker_id).first()
+    if worker is None:
+        raise Http404("No such worker.")
+    return worker
+
+
+@workspace_page
+@require_safe
+def worker_list(request: WorkspaceRequest) -> HttpResponse:
+    hosts = _hosts(request.workspace, list(Worker.objects.for_workspace(request.workspace)))
+    here = [host for host in hosts if host.worker.is_connected]
+    context = {
+        "here": here,
+        "away": [host for host in hosts if not host.worker.is_connected],
+        "all": len(hosts),
+        "held": sum(len(host.held) for host in hosts),
+        "slots": sum(host.worker.slots for host in here),
+        "free": sum(len(host.free) for host in here if not host.worker.paused),
+        "every": HEARTBEAT_SECONDS,
+        "lost_after": LEASE_SECONDS,
+        "public_url": settings.PUBLIC_URL,
+    }
+    return render(request, "desktops/workers.html", context)
+
+
+@workspace_page
+@require_safe
+def worker(request: WorkspaceRequest, worker_id: uuid.UUID) -> HttpResponse:
+    found = worker_or_404(request.workspace, worker_id)
+    lately = Computer.objects.for_workspace(request.workspace).filter(worker=found, stopped_at__isnull=False)
+    context = {
+        "host": _hosts(request.workspace, [found])[0],
+        "lately": lately.select_related("template_version__template").order_by("-stopped_at")[:12],
+        "every": HEARTBEAT_SECONDS,
+        "lost_after": LEASE_SECONDS,
+    }
+    return render(request, "desktops/worker.html", context)
+
+
+@workspace_page
+@require_POST
+@managers_only
+def pause(request: WorkspaceRequest, worker_id: uuid.UUID) -> HttpResponseRedirect:
+    found = pause_worker(worker_or_404(request.workspace, worker_id), actor=Actor.person(request.user))
+    messages.info(request, f"{found.name} is paused: it finishes what it plays and takes nothing new.")
+    return redirect("worker", request.workspace.slug, found.pk)
+
+
+@workspace_page
+@require_POST
+@managers_only
+def resume(request: WorkspaceRequest, worker_id: uuid.UUID) -> HttpResponseRedirect:
+    found = resume_worker(worker_or_404(request.workspace, worker_id), actor=Actor.person(request.user))
+    messages.info(request, f"{found.name} takes new work again.")
+    return redirect("worker", request.workspace.slug, found.pk)
