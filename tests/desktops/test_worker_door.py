@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async
 from channels.testing import WebsocketCommunicator
 
 from console.actor import Actor
@@ -56,14 +56,14 @@ async def welcomed(dial: Callable[..., WebsocketCommunicator]) -> AsyncIterator[
 @pytest.fixture
 async def run(workspace: Workspace, owner: User, material: dict[str, Any]) -> Run:
     wanted = document("basics", ["task-1"])
-    make = sync_to_async(create_run)
+    make = database_sync_to_async(create_run)
     return await make(workspace=workspace, document=wanted, actor=Actor.person(owner))
 
 
 async def test_a_token_without_the_scope_is_shown_out(
     dial: Callable[..., WebsocketCommunicator], secret_for: Callable[..., str]
 ) -> None:
-    link = dial(await sync_to_async(secret_for)("runs:read"))
+    link = dial(await database_sync_to_async(secret_for)("runs:read"))
     await link.connect()
     assert (await link.receive_output(5))["code"] == 4401
 
@@ -103,12 +103,12 @@ async def test_another_protocol_is_told_so(dial: Callable[..., WebsocketCommunic
 async def test_an_offer_comes_by_the_bell_and_a_stop_follows(
     welcomed: WebsocketCommunicator, run: Run, owner: User
 ) -> None:
-    await sync_to_async(one_pass)()
+    await database_sync_to_async(one_pass)()
     offer = await welcomed.receive_json_from(5)
     assert (offer["type"], offer["kind"], offer["payload"]["run_id"]) == ("offer", "attempt", str(run.pk))
     held = {"assignment": offer["assignment"], "epoch": offer["epoch"]}
     await welcomed.send_json_to({"type": "heartbeat", "held": [held]})
-    await sync_to_async(cancel_run)(run, actor=Actor.person(owner))
+    await database_sync_to_async(cancel_run)(run, actor=Actor.person(owner))
     stop = await welcomed.receive_json_from(5)
     assert (stop["type"], stop["assignment"]) == ("stop", offer["assignment"])
 
@@ -116,7 +116,7 @@ async def test_an_offer_comes_by_the_bell_and_a_stop_follows(
 async def test_an_offer_is_repeated_until_the_heartbeat_names_it(
     welcomed: WebsocketCommunicator, run: Run
 ) -> None:
-    await sync_to_async(one_pass)()
+    await database_sync_to_async(one_pass)()
     first = await welcomed.receive_json_from(5)
     await welcomed.send_json_to({"type": "heartbeat", "held": []})
     assert await welcomed.receive_json_from(5) == first
