@@ -1,4 +1,4 @@
-"""Build the template images: base → <name>-system (packages, files) → <name> (with the guest agent).
+"""Build the template images: base → <name>-packages → <name>-system (files) → <name> (with the guest agent).
 
 Each image carries the SHA-256 of what it was made of and is built again only when that changed. Neither
 Django nor
@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound
@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 GUEST = HERE.parent / "guest"
 REPOSITORY = "localhost/deskyard"
 RECIPE_LABEL = "deskyard.recipe"
-TEMPLATES = {"basic": "base", "office": "basic-system"}  # and what its system image stands on
+TEMPLATES = {"basic": "", "office": "basic"}  # and the template whose packages and files each one extends
 VERSIONS = {"basic": 1, "office": 1}
 SUITE = "bookworm"
 MIRROR = "http://deb.debian.org/debian"
@@ -45,13 +45,15 @@ class BuildFailed(Exception):
 
 def packages(name: str) -> list[str]:
     """The Debian packages of a template, those of the template it stands on first."""
-    names = [] if name == "basic" else packages("basic")
-    lines = (HERE / name / "packages.txt").read_text().splitlines()
-    return names + [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    found = []
+    for template in family(name):
+        lines = (HERE / template / "packages.txt").read_text().splitlines()
+        found += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    return found
 
 
 def recipe_digest(name: str) -> str:
-    """SHA-256 of everything the image is made of; `name` may also be "base" or "…-system"."""
+    """SHA-256 of everything the image is made of; `name` may also be base, x-packages or x-system."""
     digest = hashlib.sha256()
     for path, data, mode in _inputs(name):
         digest.update(f"{path} {mode:o} {len(data)}\n".encode())
@@ -59,11 +61,19 @@ def recipe_digest(name: str) -> str:
     return digest.hexdigest()
 
 
-def build(client: docker.DockerClient, name: str, progress: Progress) -> str:
+class Installer(Protocol):
+    """What takes a client's place where templates are laid onto the machine itself."""
+
+    def install(self, name: str, progress: Progress) -> str: ...
+
+
+def build(client: docker.DockerClient | Installer, name: str, progress: Progress) -> str:
     """Bring `localhost/deskyard/<name>:<version>` up to date; gives its image id. Raises BuildFailed."""
     if name not in TEMPLATES:
         raise BuildFailed(f"there is no template {name!r}: choose from {', '.join(TEMPLATES)}")
-    system = _system(client, f"{name}-system", progress)
+    if not isinstance(client, docker.DockerClient):
+        return client.install(name, progress)
+    system = _system(client, _parent(name), progress)
     return _ensure(client, name, system, str(VERSIONS[name]), progress)
 
 
@@ -76,8 +86,23 @@ def up_to_date(client: docker.DockerClient, name: str) -> str | None:
 def _system(client: docker.DockerClient, name: str, progress: Progress) -> str:
     if name == "base":
         return _base(client, progress)
-    parent = _system(client, TEMPLATES[name.removesuffix("-system")], progress)
+    parent = _system(client, _parent(name), progress)
     return _ensure(client, name, parent, "latest", progress)
+
+
+def _parent(name: str) -> str:
+    """The image that one stands on: x → x-system → x-packages → y-packages → … → base."""
+    template, _, stage = name.partition("-")
+    if stage == "packages":
+        below = TEMPLATES[template]
+        return f"{below}-packages" if below else "base"
+    return f"{template}-packages" if stage == "system" else f"{template}-system"
+
+
+def family(name: str) -> list[str]:
+    """A template and those it extends, the lowest first."""
+    below = TEMPLATES[name]
+    return [*(family(below) if below else []), name]
 
 
 def _ensure(client: docker.DockerClient, name: str, parent: str, tag: str, progress: Progress) -> str:
@@ -214,22 +239,28 @@ def _inputs(name: str) -> Iterator[tuple[str, bytes, int]]:
     if name == "base":
         yield "base", f"{SUITE} minbase ca-certificates".encode(), 0o644
         return
-    if name.endswith("-system"):
-        template = name.removesuffix("-system")
-        parent = TEMPLATES[template]
-        yield "parent", recipe_digest(parent).encode(), 0o644
-        yield from _tree(HERE / template, template)
+    yield "parent", recipe_digest(_parent(name)).encode(), 0o644
+    template, _, stage = name.partition("-")
+    if stage == "packages":
+        yield "Containerfile", (HERE / "packages" / "Containerfile").read_bytes(), 0o644
         yield "install.sh", (HERE / "install.sh").read_bytes(), 0o755
+        yield "packages.txt", (HERE / template / "packages.txt").read_bytes(), 0o644
+    elif stage == "system":
         yield "Containerfile", (HERE / template / "Containerfile").read_bytes(), 0o644
-        return
-    yield "parent", recipe_digest(f"{name}-system").encode(), 0o644
-    yield "Containerfile", (HERE / "guest" / "Containerfile").read_bytes(), 0o644
-    yield from _tree(GUEST, "guest")
+        for member in family(template):
+            yield from _tree(HERE / member, member)
+    else:
+        yield "Containerfile", (HERE / "guest" / "Containerfile").read_bytes(), 0o644
+        yield from _tree(GUEST, "guest")
 
 
 def _tree(folder: Path, prefix: str) -> Iterator[tuple[str, bytes, int]]:
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
+        if (
+            path.is_file()
+            and "__pycache__" not in path.parts
+            and path.name not in ("Containerfile", "packages.txt")
+        ):
             mode = 0o755 if path.suffix == ".sh" or path.parent.name == "bin" else 0o644
             yield f"{prefix}/{path.relative_to(folder)}", path.read_bytes(), mode
 
@@ -241,11 +272,11 @@ def _context(name: str, podman: bool) -> io.BytesIO:
             if path == "Containerfile" and not podman:
                 data = _without_mount(data)
             _add(tar, path, data, mode)
-        if name.endswith("-system"):
+        if name.endswith("-packages"):
             _add(tar, "apt/.keep", b"", 0o644)
             for path, data in _apt_settings():
                 _add(tar, f"apt/{path}", data, 0o644)
-        else:
+        elif "-" not in name:
             with tempfile.TemporaryDirectory(prefix="deskyard-wheels-") as folder:
                 for wheel in wheels(Path(folder)):
                     _add(tar, f"wheels/{wheel.name}", wheel.read_bytes(), 0o644)

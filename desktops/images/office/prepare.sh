@@ -1,19 +1,19 @@
 #!/bin/sh
 # Make the first start of every application as quiet and as fast as the second, as root. HOME_DIR is the user's home.
 set -eu
-home=${HOME_DIR:-/home/user}
-as_user() { setpriv --reuid=1000 --regid=1000 --clear-groups env HOME="$home" XDG_RUNTIME_DIR=/tmp/prepare "$@"; }
+home=${HOME_DIR:-/home/user} uid=${DESK_UID:-1000} gid=${DESK_GID:-1000}
+as_user() { setpriv --reuid=$uid --regid=$gid --clear-groups env HOME="$home" XDG_RUNTIME_DIR=/tmp/prepare "$@"; }
 chmod 755 /opt/deskyard/bin/*
-mkdir -p /tmp/prepare && chown 1000:1000 /tmp/prepare && chmod 700 /tmp/prepare
-chown -R 1000:1000 "$home"
+mkdir -p /tmp/prepare && chown $uid:$gid /tmp/prepare && chmod 700 /tmp/prepare
+chown -R $uid:$gid "$home"
 
 mkdir -p /etc/chromium.d && cp /opt/deskyard/build/chromium.flags /etc/chromium.d/deskyard
 
 # LibreOffice makes its profile when it first runs: let it, then switch off tips and news.
-printf 'a,b\n1,2\n' > /tmp/prepare/first.csv && chown 1000:1000 /tmp/prepare/first.csv
+printf 'a,b\n1,2\n' > /tmp/prepare/first.csv && chown $uid:$gid /tmp/prepare/first.csv
 as_user timeout 180 soffice --headless --convert-to ods --outdir /tmp/prepare /tmp/prepare/first.csv >/dev/null
 test -s /tmp/prepare/first.ods
 version=$(as_user soffice --version | sed -nE 's/^LibreOffice ([0-9]+\.[0-9]+).*/\1/p')
 python3 /opt/deskyard/build/libreoffice.py "$home/.config/libreoffice/4/user/registrymodifications.xcu" "$version"
-chown -R 1000:1000 "$home/.config/libreoffice"
+chown -R $uid:$gid "$home/.config/libreoffice"
 rm -rf /tmp/prepare

@@ -35,8 +35,8 @@ from .base import (
 log = logging.getLogger(__name__)
 
 AGENT_SOCKET = ("run", "deskyard", "agent.sock")
-SESSION_LOG = "/run/deskyard/session.log"
 CALL_SECONDS = 60
+SESSION_LOG = ("run", "deskyard", "session.log")
 PIDS = 1024
 MEMORY_PER_SLOT_MB = 3072
 OPEN_FILES = 4096
@@ -85,20 +85,21 @@ class ContainerDesk:
     def connect(self, timeout: float) -> socket.socket:
         """Through /proc/PID/root: no port, no network, and no link in the desktop is followed."""
         try:
-            return connect_in(self._pid or self._find_pid(), timeout)
+            return connect_in(self._pid or self.pid(), timeout)
         except (FileNotFoundError, ProcessLookupError, ConnectionRefusedError):
-            return connect_in(self._find_pid(), timeout)  # it may have been restored with another pid
+            return connect_in(self.pid(), timeout)  # it may have been restored with another pid
 
     def logs(self) -> str:
         try:
-            pid = self._pid or self._find_pid()
-            with open_in(pid, ("run", "deskyard", "session.log"), os.O_RDONLY) as descriptor:
+            pid = self._pid or self.pid()
+            with open_in(pid, SESSION_LOG, os.O_RDONLY) as descriptor:
                 size = os.fstat(descriptor).st_size
                 return os.pread(descriptor, 4000, max(0, size - 4000)).decode(errors="replace")
         except OSError:
             return ""
 
-    def _find_pid(self) -> int:
+    def pid(self) -> int:
+        """Process id, on this host, of the desktop's first process. Raises ConnectionError when there is none."""
         try:
             state = self._inspect()
         except EngineError as error:
@@ -173,10 +174,12 @@ class DockerEngine:
                     found.append(Image(name, int(version), digest))
         return sorted(found, key=lambda image: (image.name, image.version))
 
-    def create(self, spec: DeskSpec) -> Desk:
+    def create(self, spec: DeskSpec, command: list[str] | None = None) -> ContainerDesk:
+        """`command` in place of the image's own session, for a probe."""
         name = f"deskyard-{spec.computer}"
+        config = self._config(spec) | ({"Cmd": command} if command else {})
         try:
-            made = self._client.api.create_container_from_config(self._config(spec), name)
+            made = self._client.api.create_container_from_config(config, name)
         except ImageNotFound as error:
             raise ImageMissing(
                 f"the image {spec.image} is not on this machine: build the template"

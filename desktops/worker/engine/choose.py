@@ -1,0 +1,58 @@
+"""From the worker's setting to an engine."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+from .base import Engine, EngineError
+
+SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
+
+
+def open_engine(address: str, home: Path, slots: int | None = None) -> Engine:
+    """`address` is a Docker-compatible socket address, or process, fake or auto. Raises EngineError.
+
+    auto: DOCKER_HOST, else the first of Docker's and Podman's usual sockets that is there.
+    """
+    owner = owner_of(home)
+    if address == "process":
+        from .process import ProcessEngine
+
+        return ProcessEngine(owner)
+    if address == "fake":
+        from desktops.worker.testing_desktop import FakeEngine
+
+        return FakeEngine(owner=owner)
+    from .docker import DockerEngine
+
+    return DockerEngine(usual_address() if address == "auto" else address, owner, slots)
+
+
+def usual_address() -> str:
+    """Where this machine's container engine should be. Raises EngineError when nothing is there."""
+    given = os.environ.get("DOCKER_HOST", "")
+    if given:
+        return given
+    for path in SOCKETS:
+        if Path(path).is_socket():
+            return f"unix://{path}"
+    raise EngineError(
+        "there is no container engine here: start Docker or Podman, set DOCKER_HOST, or run `make up`, "
+        "which brings one"
+    )
+
+
+def owner_of(home: Path) -> str:
+    """This worker's own mark on its desktops. It stays over restarts, so that a sweep finds what was left."""
+    path = home / "owner"
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        home.mkdir(parents=True, exist_ok=True)
+        owner = uuid.uuid4().hex
+        temporary = path.with_suffix(".new")
+        temporary.write_text(owner)
+        temporary.rename(path)
+        return owner
