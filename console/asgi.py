@@ -24,7 +24,7 @@ application = ProtocolTypeRouter(
                 *worker_sockets,  # by bearer token, no cookie, so no origin to check
                 path(
                     "ws/w/<slug:workspace>/runs/<int:number>",
-                    AllowedHostsOriginValidator(AuthMiddlewareStack(RunConsumer.as_asgi())),  # type: ignore[arg-type]
+                    AllowedHostsOriginValidator(AuthMiddlewareStack(RunConsumer.as_asgi())),
                 ),
             ]
         ),

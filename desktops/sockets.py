@@ -17,10 +17,10 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import InterfaceError, OperationalError
 from django.urls import path
-from knox.auth import TokenAuthentication
 from pydantic import ValidationError
-from rest_framework.exceptions import AuthenticationFailed
 
+from console.api.authentication import WorkspaceTokenAuthentication
+from console.api.problems import Problem
 from console.doorbell import switchboard
 from console.models import Scope, Token
 from desktops.actions import report
@@ -34,23 +34,17 @@ UNAUTHORISED, SUPERSEDED, BAD_HELLO = 4401, 4409, 4400
 
 def _token(header: bytes) -> Token | None:
     """The live token of an `Authorization: Bearer …` header that may connect workers."""
-    scheme, _, secret = header.partition(b" ")
-    if scheme.lower() != b"bearer" or not secret:
+    scheme, _, secret = header.decode("latin-1").partition(" ")
+    if scheme.lower() != "bearer":
         return None
     try:
-        _, token = WorkerTokens().authenticate_credentials(secret.strip())
-    except (AuthenticationFailed, UnicodeDecodeError):
+        token = WorkspaceTokenAuthentication().live_token(secret.strip())
+    except Problem:
         return None
-    return token if token.is_live and Scope.WORKERS_CONNECT in token.scopes else None
+    return token if Scope.WORKERS_CONNECT in token.scopes else None
 
 
-class WorkerTokens(TokenAuthentication):  # type: ignore[misc]
-    def _cleanup_token(self, auth_token: Token) -> bool:
-        """Expired tokens are refused, not deleted: the Tokens page shows them."""
-        return not auth_token.is_live
-
-
-class WorkerConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
+class WorkerConsumer(AsyncWebsocketConsumer):
     worker: Worker | None = None
 
     async def connect(self) -> None:

@@ -39,7 +39,7 @@ class WorkspaceTokenAuthentication(TokenAuthentication):
         scheme, _, secret = header.partition(" ")
         if scheme.lower() != "bearer":
             return None
-        token = self._live_token(secret.strip())
+        token = self.live_token(secret.strip())
         named = request.query_params.get("workspace")
         if named is not None and named != token.workspace.slug:
             raise Problem(
@@ -51,7 +51,7 @@ class WorkspaceTokenAuthentication(TokenAuthentication):
         request.workspace = token.workspace  # type: ignore[attr-defined]
         return token.user, token
 
-    def _live_token(self, secret: str) -> Token:
+    def live_token(self, secret: str) -> Token:
         membership = Membership.objects.filter(workspace=OuterRef("workspace"), user=OuterRef("user"))
         token = (
             Token.objects.filter(digest=hash_token(secret.encode("utf-8", "replace").decode()))

@@ -26,6 +26,7 @@ from console.actions.budgets import BudgetExhausted
 from console.actor import Actor
 from desktops.actions import lease
 from desktops.models import Assignment, TemplateVersion, Worker
+from desktops.protocol.actions import recipe_adapter
 from desktops.protocol.attempt import AttemptOrder, TemplatePin
 from runs.models import Attempt, Run
 
@@ -170,7 +171,7 @@ def hand_out(run: Run, attempt: Attempt, worker: Worker) -> None:
             cpus=float(pin.cpus),
         ),
         task=attempt.task.document,
-        recipe=attempt.task.recipe,
+        recipe=recipe_adapter.validate_python(attempt.task.recipe),
         prefix_steps=run.spec["prefix_steps"],
         max_steps=run.spec["max_steps"],
     )
