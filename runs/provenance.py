@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, Final
 
 from django.conf import settings
@@ -65,10 +66,15 @@ def statement(run: Run) -> dict[str, Any]:
     }
 
 
+def _at(moment: datetime | None) -> str | None:
+    """As the API writes it."""
+    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
+
+
 def event_line(event: Event) -> dict[str, Any]:
     return {
         "seq": event.seq,
-        "at": event.at.isoformat(),
+        "at": _at(event.at),
         "kind": event.kind,
         "version": event.version,
         "attempt": event.attempt_number,
@@ -87,9 +93,9 @@ def _run(run: Run) -> dict[str, Any]:
         "stop_reason": run.stop_reason or None,
         "request": run.spec,
         "created_via": run.created_via,
-        "created_at": run.created_at.isoformat(),
-        "started_at": run.started_at.isoformat() if run.started_at else None,
-        "ended_at": run.ended_at.isoformat() if run.ended_at else None,
+        "created_at": _at(run.created_at),
+        "started_at": _at(run.started_at),
+        "ended_at": _at(run.ended_at),
     }
 
 
@@ -180,8 +186,8 @@ def _desktops(run: Run) -> list[dict[str, Any]]:
                 "worker": computer.worker.name,
                 "worker_version": computer.worker.version,
                 "engine": computer.engine,
-                "started_at": computer.started_at.isoformat(),
-                "stopped_at": computer.stopped_at.isoformat() if computer.stopped_at else None,
+                "started_at": _at(computer.started_at),
+                "stopped_at": _at(computer.stopped_at),
                 "rate_usd_per_hour": dollars(entry.rate_usd_per_hour) if entry else None,
                 "seconds": str(entry.seconds) if entry and entry.seconds is not None else None,
                 "cost_usd": dollars(entry.cost) if entry and entry.cost is not None else None,

@@ -41,7 +41,7 @@ class TaskListView(WorkspaceList):
     queryset = Task.objects.none()
     serializer_class = TaskSerializer
     filterset_class = TaskFilters
-    page_key = ("position", "pk")
+    page_key = ("position", "id")
 
     def get_queryset(self) -> QuerySet[Any]:
         sets = TaskSet.objects.for_workspace(self.workspace).current()
