@@ -46,8 +46,8 @@ def execute(stage: Stage, parameters: Mapping[str, Any]) -> None:
     """Run a command to its end.
 
     `command` (list or text), `shell`, `stdout` and `stderr` (file names in the stage's folder), `until`
-    ({returncode, stdout, stderr}: run again until one of them matches). As in OSWorld an exit status other than
-    0 is no failure; `must_succeed` makes it one.
+    ({returncode, stdout, stderr}: run again until one of them matches). As in OSWorld an exit status other
+    than 0 is no failure; `must_succeed` makes it one.
     """
     command = as_command(parameters["command"], bool(parameters.get("shell")))
     quits = _quitting_window(stage.guest, command)

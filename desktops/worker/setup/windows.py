@@ -40,7 +40,7 @@ def close_window(stage: Stage, parameters: Mapping[str, Any]) -> None:
 
 
 def matches(window: Window, name: str, by_class: bool, strict: bool) -> bool:
-    """Whether a window is the one meant; without `strict` a part of the name in any case of letters will do."""
+    """Whether a window is the one meant; without `strict` a part of the name, in any case, will do."""
     names = [window.wm_class, *window.wm_class.split(".")] if by_class else [window.title]
     if strict:
         return name in names
