@@ -278,8 +278,9 @@ class Host:
         except Exception:
             log.exception("assignment %s broke", item.id)
         finally:
-            item.done.set()
+            item.work = None  # a sweep need not spare its desktop any longer
             self._close_open_end(item)
+            item.done.set()
             self.on_change()
 
     def _close_open_end(self, item: Assignment) -> None:
