@@ -58,7 +58,8 @@ class Home:
         return self.root / "worker-token"
 
     def create(self) -> None:
-        self.logs.mkdir(parents=True, exist_ok=True)
+        for folder in (self.logs, self.root / "static"):
+            folder.mkdir(parents=True, exist_ok=True)
 
     def keys(self) -> dict[str, str]:
         """The console's keys as environment variables; made once and kept in secrets.json.

@@ -61,8 +61,8 @@ class Stage:
             self.terminal.line(f"    {folder} may now be passed through by other users: PostgreSQL's has to.")
         self.environment["DATABASE_URL"] = server.url
 
-    def manage(self, step: str, *arguments: str) -> str:
-        """Run manage.py to its end; what it printed."""
+    def manage(self, step: str, *arguments: str) -> None:
+        """Run manage.py to its end. Raises StepFailed with its last line."""
         done = subprocess.run(
             ["setpriv", "--pdeathsig", "TERM", "--", sys.executable, "manage.py", *arguments],
             cwd=PROJECT,
@@ -77,7 +77,6 @@ class Stage:
             log.write_text(done.stdout + done.stderr)
             lines = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
             raise StepFailed(step, lines[-1].strip(), f"Read {log}, mend it, and run the same command again.")
-        return done.stdout
 
     def engine(self) -> None:
         """A container engine, or the process engine where no container can run."""
@@ -89,6 +88,8 @@ class Stage:
         self._held.callback(engine.stop)
         self.environment["DESKYARD_ENGINE"] = engine.address
         self.engine_sentence = engine.sentence
+        for reason in engine.passed_over:
+            self.terminal.line(f"    Not used: {reason}")
 
     def _image_file(self, name: str) -> Path:
         return self.home.root / f"image-{name}.digest"

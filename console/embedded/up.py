@@ -48,10 +48,9 @@ class _Up:
         steps: list[tuple[str, Callable[[], None]]] = [
             ("Port", self._port_is_free),
             ("Database", self.stage.database),
-            ("Tables", lambda: void(self.stage.manage("Preparing the tables", "migrate", "--no-input"))),
             ("Container engine", self.stage.engine),
             (f"Desktop image {FIRST_IMAGE}", lambda: self.stage.image_now(FIRST_IMAGE)),
-            ("Demo workspace", self._demo),
+            ("Tables and demo workspace", self._demo),
             ("Console", self._console),
             ("Supervisor and worker", self._supervisor_and_worker),
         ]
@@ -93,7 +92,7 @@ class _Up:
 
     def _demo(self) -> None:
         images = [f"--image={name}={digest}" for name, digest in self.stage.images.items()]
-        self.stage.manage("Making the demo workspace", "demo", "--url", self.url, *images)
+        self.stage.manage("Making the demo workspace", "demo", "--migrate", "--url", self.url, *images)
 
     def _console(self) -> None:
         daphne = [sys.executable, "-m", "daphne", "-b", HOST, "-p", str(self.port)]
@@ -163,7 +162,3 @@ class _Up:
         except ApiError as error:
             self.terminal.line(f"The first test could not be played: {error}")
             self.terminal.line(f"  The console stays up. Read {self.home.logs / 'console.log'}.")
-
-
-def void(value: object) -> None:
-    """For a step whose answer is of no use here."""

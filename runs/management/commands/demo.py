@@ -8,6 +8,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from knox.crypto import hash_token
@@ -40,6 +41,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--migrate", action="store_true", help="Bring the tables up to date first.")
         parser.add_argument("--url", required=True, help="The console's address, for demo.json.")
         parser.add_argument(
             "--image",
@@ -49,7 +51,9 @@ class Command(BaseCommand):
             help="A desktop image of this machine, published as a template. May be repeated.",
         )
 
-    def handle(self, *args: Any, url: str, image: list[str], **options: Any) -> None:
+    def handle(self, *args: Any, url: str, image: list[str], migrate: bool, **options: Any) -> None:
+        if migrate:
+            call_command("migrate", interactive=False, verbosity=0)
         home = Home(settings.HOME)
         told = json.loads(home.demo.read_text()) if home.demo.exists() else {}
         with transaction.atomic():
