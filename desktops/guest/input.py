@@ -163,6 +163,11 @@ class Input:
             if not any(symbols):
                 self._spare.append(code)
                 continue
+            if symbols[1] != NO_SYMBOL and self._codes.get(symbols[0], (0, False))[1]:
+                # That extra key. Clients as pyautogui find it first, hold shift and get ">" for "<": away with it.
+                self._display.change_keyboard_mapping(code, [[NO_SYMBOL] * len(symbols)])
+                self._spare.append(code)
+                continue
             for level, symbol in enumerate(symbols[:2]):
                 if symbol != NO_SYMBOL:
                     self._codes.setdefault(symbol, (code, level == 1))
