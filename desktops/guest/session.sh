@@ -8,7 +8,7 @@ export XDG_RUNTIME_DIR=/run/user/1000 DBUS_SESSION_BUS_ADDRESS=unix:path=/run/us
 export XDG_CURRENT_DESKTOP=Deskyard XDG_SESSION_TYPE=x11 XDG_CONFIG_DIRS=/etc/xdg
 export GTK_MODULES=gail:atk-bridge QT_ACCESSIBILITY=1 SAL_USE_VCLPLUGIN=gtk3 GTK_OVERLAY_SCROLLING=0
 export GIO_USE_VOLUME_MONITOR=unix GVFS_REMOTE_VOLUME_MONITOR_IGNORE=1 GSETTINGS_BACKEND=dconf
-export PATH=/opt/deskyard/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin PYTHONDONTWRITEBYTECODE=1
+export PATH=${DESKYARD_BIN:+$DESKYARD_BIN:}/opt/deskyard/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH= DESKYARD_SESSION=$$
 unset PYTHONPATH
 run=${DESKYARD_RUN:-/run/deskyard}
@@ -36,6 +36,8 @@ pcmanfm --desktop &
 if [ -x /usr/bin/pulseaudio ]; then
     pulseaudio --daemonize=no --exit-idle-time=-1 --log-target=stderr --log-level=error -n \
         -L "module-native-protocol-unix" -L "module-null-sink sink_name=speakers" &
+    # Not at its maximum: turning the sound up or down is something a task may ask for.
+    (for try in 1 2 3 4 5 6 7 8 9; do pactl set-sink-volume speakers 60% && break; sleep 0.2; done) 2>/dev/null &
 fi
 
 # The X server's end is the desktop's end: nothing can be done on a desktop without a screen.

@@ -8,6 +8,7 @@ mkdir -p /tmp/prepare && chown $uid:$gid /tmp/prepare && chmod 700 /tmp/prepare
 chown -R $uid:$gid "$home"
 
 mkdir -p /etc/chromium.d && cp /opt/deskyard/build/chromium.flags /etc/chromium.d/deskyard
+ln -sfn chromium /usr/lib/chromium/chrome
 
 # LibreOffice makes its profile when it first runs: let it, then switch off tips and news.
 printf 'a,b\n1,2\n' > /tmp/prepare/first.csv && chown $uid:$gid /tmp/prepare/first.csv
