@@ -84,7 +84,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     if getattr(problem, "auth_header", None):
         headers["WWW-Authenticate"] = problem.auth_header
     if isinstance(error, exceptions.Throttled) and error.wait is not None:
-        headers["Retry-After"] = str(int(error.wait) + 1)
+        headers["Retry-After"] = str(error.wait)
     return Response(body(problem), status=problem.status_code, headers=headers, content_type=CONTENT_TYPE)
 
 
