@@ -1,0 +1,206 @@
+"""The administration for platform staff: everything can be looked at, history cannot be changed.
+
+People and workspaces are made here. Tokens and members change through their verbs, on the pages.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.forms import AdminUserCreationForm
+from django.http import HttpRequest
+
+from .actions.workspaces import create_workspace
+from .models import Blob, Budget, IdempotentReply, LedgerEntry, Membership, Token, User, Workspace
+
+admin.site.site_header = admin.site.site_title = "Deskyard administration"
+admin.site.index_title = "Platform"
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Rows that are history: seen, filtered, never added, changed or deleted here."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class ReadOnlyInline(admin.TabularInline):  # type: ignore[type-arg]
+    extra = 0
+    show_change_link = True
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class MembershipInline(ReadOnlyInline):
+    model = Membership
+    fields = ("user", "workspace", "role", "joined_at")
+    readonly_fields = ("joined_at",)
+
+
+class EmailUserCreationForm(AdminUserCreationForm):  # type: ignore[type-arg]
+    class Meta:
+        model = User
+        fields = ("email", "name")
+
+
+@admin.register(User)
+class UserAdmin(DjangoUserAdmin):  # type: ignore[type-arg]
+    """Accounts. Nobody signs up by themselves: an operator makes the account, an admin of a workspace adds it."""
+
+    ordering = ("email",)
+    list_display = ("email", "name", "is_active", "is_staff", "last_login")
+    search_fields = ("email", "name")
+    list_filter = ("is_active", "is_staff")
+    readonly_fields = ("last_login", "date_joined")
+    fieldsets = (
+        (None, {"fields": ("email", "name", "password")}),
+        ("Platform", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
+        ("Dates", {"fields": ("last_login", "date_joined")}),
+    )
+    add_form = EmailUserCreationForm
+    add_fieldsets = ((None, {"fields": ("email", "name", "usable_password", "password1", "password2")}),)
+    inlines = (MembershipInline,)
+
+
+@admin.register(Workspace)
+class WorkspaceAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """A workspace that is added here belongs to whoever adds it, with a budget of its own."""
+
+    list_display = ("slug", "name", "run_parallelism", "last_run_number", "created_at")
+    search_fields = ("slug", "name")
+    readonly_fields = ("last_run_number", "last_computer_number", "created_at")
+    inlines = (MembershipInline,)
+
+    def save_model(self, request: HttpRequest, obj: Workspace, form: Any, change: bool) -> None:
+        if change:
+            obj.save(update_fields=form.changed_data or None)
+            return
+        made = create_workspace(slug=obj.slug, name=obj.name, owner=request.user)  # type: ignore[arg-type]
+        made.run_parallelism = obj.run_parallelism
+        made.save(update_fields=["run_parallelism"])
+        obj.pk, obj._state.adding = made.pk, False
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Workspace | None = None) -> tuple[str, ...]:
+        # The slug is part of every address that people and tokens have noted down.
+        return (*self.readonly_fields, "slug") if obj else self.readonly_fields
+
+    def has_delete_permission(self, request: HttpRequest, obj: Workspace | None = None) -> bool:
+        return False
+
+
+@admin.register(Membership)
+class MembershipAdmin(ReadOnlyAdmin):
+    list_display = ("user", "workspace", "role", "joined_at")
+    list_filter = ("role",)
+    search_fields = ("user__email", "workspace__slug")
+    list_select_related = ("user", "workspace")
+
+
+@admin.register(Token)
+class TokenAdmin(ReadOnlyAdmin):
+    """The digest is never shown: it is all that stands between a reader of this page and nothing."""
+
+    list_display = (
+        "name",
+        "token_key",
+        "workspace",
+        "user",
+        "scopes",
+        "expiry",
+        "last_used_at",
+        "revoked_at",
+    )
+    fields = (
+        "name",
+        "token_key",
+        "workspace",
+        "user",
+        "scopes",
+        "created",
+        "expiry",
+        "last_used_at",
+        "revoked_at",
+    )
+    search_fields = ("name", "user__email", "workspace__slug")
+    list_select_related = ("user", "workspace")
+
+
+class CapForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The database holds the cap too; this says so beside the field."""
+
+    def clean_cap(self) -> Decimal | None:
+        cap: Decimal | None = self.cleaned_data["cap"]
+        used = self.instance.spent + self.instance.reserved
+        if cap is not None and cap < used:
+            raise forms.ValidationError(
+                f"${used} are spent or reserved already; the cap cannot be below that."
+            )
+        return cap
+
+
+@admin.register(Budget)
+class BudgetAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Only the cap of a workspace is set here; what was spent and reserved is the ledger's."""
+
+    form = CapForm
+    list_display = ("id", "workspace", "parent", "cap", "spent", "reserved")
+    list_filter = ("workspace",)
+    list_select_related = ("workspace", "parent")
+    fields = ("workspace", "parent", "cap", "spent", "reserved")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Budget | None = None) -> tuple[str, ...]:
+        fixed = ("workspace", "parent", "spent", "reserved")
+        # The cap of a run is a part of its request, and that does not change.
+        return fixed if obj is not None and obj.parent_id is None else (*fixed, "cap")
+
+    def save_model(self, request: HttpRequest, obj: Budget, form: Any, change: bool) -> None:
+        obj.save(update_fields=["cap"])
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(LedgerEntry)
+class LedgerEntryAdmin(ReadOnlyAdmin):
+    list_display = ("subject", "workspace", "rate_usd_per_hour", "opened_at", "settled_at", "seconds", "cost")
+    list_filter = ("workspace", "settled_at")
+    search_fields = ("subject",)
+    list_select_related = ("workspace",)
+    date_hierarchy = "opened_at"
+    show_full_result_count = False
+
+
+@admin.register(Blob)
+class BlobAdmin(ReadOnlyAdmin):
+    list_display = ("sha256", "workspace", "content_type", "size", "created_at")
+    list_filter = ("content_type",)
+    search_fields = ("sha256",)
+    list_select_related = ("workspace",)
+    show_full_result_count = False
+
+
+@admin.register(IdempotentReply)
+class IdempotentReplyAdmin(ReadOnlyAdmin):
+    list_display = ("__str__", "workspace")
+    list_select_related = ("workspace",)
+    show_full_result_count = False

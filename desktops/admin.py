@@ -1,0 +1,109 @@
+"""Templates, workers, computers and assignments for platform staff. Only rates and a template's words change here."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Final
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+from console.admin import ReadOnlyAdmin, ReadOnlyInline
+
+from .models import Assignment, Computer, Template, TemplateVersion, Worker
+
+# A desktop that costs nothing would never meet a cap.
+LOWEST_RATE: Final = Decimal("0.0001")
+
+
+class VersionInline(ReadOnlyInline):
+    model = TemplateVersion
+    fields = ("version", "status", "digest", "rate_usd_per_hour", "published_at")
+
+
+@admin.register(Template)
+class TemplateAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    list_display = ("name", "title", "workspace")
+    list_filter = ("workspace",)
+    list_select_related = ("workspace",)
+    readonly_fields = ("workspace", "name", "apps")
+    inlines = (VersionInline,)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(TemplateVersion)
+class TemplateVersionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """The rate may change; a desktop that runs keeps the rate it began with. The image never changes."""
+
+    list_display = (
+        "__str__",
+        "workspace",
+        "status",
+        "rate_usd_per_hour",
+        "memory_mb",
+        "egress",
+        "published_at",
+    )
+    list_editable = ("rate_usd_per_hour",)
+    list_filter = ("status",)
+    list_select_related = ("template__workspace",)
+    readonly_fields = (
+        "template",
+        "version",
+        "status",
+        "digest",
+        "memory_mb",
+        "cpus",
+        "egress",
+        "created_at",
+        "published_at",
+    )
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **options: Any) -> Any:
+        if db_field.name == "rate_usd_per_hour":
+            options["min_value"] = LOWEST_RATE
+        return super().formfield_for_dbfield(db_field, request, **options)
+
+    @admin.display(ordering="template__workspace")
+    def workspace(self, version: TemplateVersion) -> str:
+        return str(version.template.workspace)
+
+    def save_model(self, request: HttpRequest, obj: TemplateVersion, form: Any, change: bool) -> None:
+        obj.save(update_fields=["rate_usd_per_hour"])
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin):
+    list_display = ("name", "workspace", "connected", "paused", "engine", "slots", "can_fork", "last_seen_at")
+    list_filter = ("connected", "paused", "engine")
+    search_fields = ("name", "workspace__slug")
+    list_select_related = ("workspace",)
+
+
+@admin.register(Computer)
+class ComputerAdmin(ReadOnlyAdmin):
+    list_display = ("label", "workspace", "worker", "template_version", "purpose", "started_at", "stopped_at")
+    list_filter = ("purpose", "engine")
+    search_fields = ("id", "engine_ref")
+    list_select_related = ("workspace", "worker", "template_version__template")
+    show_full_result_count = False
+
+
+@admin.register(Assignment)
+class AssignmentAdmin(ReadOnlyAdmin):
+    list_display = ("id", "kind", "worker", "status", "epoch", "lease_until", "paid_until", "offered_at")
+    list_filter = ("kind", "status")
+    search_fields = ("id", "subject")
+    list_select_related = ("worker",)
+    show_full_result_count = False
