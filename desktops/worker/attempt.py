@@ -227,6 +227,7 @@ class AttemptRun:
 
         began = time.monotonic()
         notes = play(task.evaluator.postconfig, guest, folder, lenient=True)
+        screenshot = guest.screenshot()  # what is judged; after the judgement nothing may be in its way
         judgement = evaluate(task, guest, self._last_action, folder)
         seconds = time.monotonic() - began
         evidence = judgement.evidence
@@ -243,7 +244,7 @@ class AttemptRun:
                 checker=judgement.checker,
                 checker_digest=judgement.checker_digest,
                 seconds=seconds,
-                screenshot=self._recorder.keep(guest.screenshot()),
+                screenshot=self._recorder.keep(screenshot),
             )
         )
         self._verdict = True

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-MEMORY_PER_SLOT_MB = 2048  # what the office template asks for; a basic desktop takes far less
-
 
 class ConfigError(Exception):
     """A setting is missing or cannot be used; the message names the variable and says what to do."""
@@ -18,14 +16,17 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`engine` is a Docker-compatible socket address, or one of process, fake and auto."""
+    """`engine` is a Docker-compatible socket address, or one of process, fake and auto.
+
+    `slots` is how many desktops there may be at once; None leaves that to the engine, which knows the machine.
+    """
 
     url: str
     token: str
     name: str
     home: Path
     engine: str
-    slots: int
+    slots: int | None
     log_level: str = "INFO"
 
     @property
@@ -60,28 +61,6 @@ def load(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> C
         slots=_slots(setting("slots")),
         log_level=setting("log_level", "INFO").upper(),
     )
-
-
-def cpu_count() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
-def memory_mb() -> int:
-    """Memory of the machine, or of the control group this process is confined to if that is less."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        path = Path(limit)
-        if path.exists():
-            text = path.read_text().strip()
-            if text.isdigit():
-                total = min(total, int(text))
-    return total >> 20
-
-
-def default_slots() -> int:
-    """Desktops at once: a processor and MEMORY_PER_SLOT_MB each, at least one."""
-    return max(1, min(cpu_count(), memory_mb() // MEMORY_PER_SLOT_MB, 256))
 
 
 def _variable(name: str) -> str:
@@ -120,9 +99,9 @@ def _token(token: str, file: str) -> str:
     return token
 
 
-def _slots(text: str) -> int:
+def _slots(text: str) -> int | None:
     if not text:
-        return default_slots()
+        return None
     if not text.isdigit() or not 1 <= int(text) <= 256:
         raise ConfigError("DESKYARD_SLOTS must be a whole number from 1 to 256")
     return int(text)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from pydantic import ValidationError
 
@@ -82,7 +82,7 @@ class Host:
     ) -> None:
         self._config, self._engine, self._facts = config, engine, facts
         self._spool, self._blobs, self._kinds = spool, blobs, kinds
-        self.slots = max(1, min(config.slots, facts.slots))
+        self.slots = max(1, min(config.slots or facts.slots, facts.slots))
         self._lock = threading.RLock()
         self._assignments: dict[str, Assignment] = {}
         self._images: list[messages.WorkerImage] = []
@@ -181,12 +181,27 @@ class Host:
         self._deadlines.set()
 
     def on_stop(self, stop: messages.Stop) -> None:
-        """A reason that is one of the invalid reasons makes the attempt invalid; any other just stops it."""
+        """A reason that is one of the invalid reasons makes the attempt invalid; any other just stops it.
+
+        What was never taken here (it was offered while this worker was away, or full) is ended all the same, so
+        that nobody waits for its lease to run out.
+        """
+        detail = f"stopped by the console: {stop.reason}"
+        reason: Any = stop.reason if stop.reason in get_args(InvalidReason) else None
         with self._lock:
             item = self._assignments.get(stop.assignment)
-            if item is not None and item.epoch == stop.epoch:
-                reason: Any = stop.reason if stop.reason in InvalidReason.__args__ else None  # type: ignore[attr-defined]
-                item.end(f"stopped by the console: {stop.reason}", reason)
+            if item is not None:
+                if item.epoch == stop.epoch:
+                    item.end(detail, reason)
+                return
+            try:
+                if self._spool.take(stop.assignment, stop.epoch, "attempt", datetime.now(UTC)):
+                    item = Assignment(stop.assignment, stop.epoch, datetime.now(UTC))
+                    item.done.set()
+                    self._assignments[item.id] = item
+                    self._recorder(item.id, item.epoch).record(_stopped(detail, reason))
+            except SpoolFull as error:
+                log.error("the stop of %s cannot be answered: %s", stop.assignment, error)
 
     def on_stale(self, assignment: str, epoch: int | None) -> None:
         """The console has moved on from this lease: end the work, hold it no longer."""
@@ -247,6 +262,9 @@ class Host:
                 messages.Held(assignment=item.id, epoch=item.epoch) for item in self._assignments.values()
             ]
 
+    def _recorder(self, assignment: str, epoch: int) -> Recorder:
+        return Recorder(self._spool, self._blobs, assignment=assignment, epoch=epoch)
+
     def _busy(self) -> int:
         return sum(not item.done.is_set() for item in self._assignments.values())
 
@@ -259,7 +277,7 @@ class Host:
         try:
             if before is not None:
                 before.done.wait()
-            recorder = Recorder(self._spool, self._blobs, assignment=item.id, epoch=item.epoch)
+            recorder = self._recorder(item.id, item.epoch)
             try:
                 work = build(payload, recorder, item.paid_until, self._giving_up)
             except ValidationError as error:
@@ -312,7 +330,7 @@ class Host:
                 self._end_left(taken, now, detail)
 
     def _end_left(self, taken: Taken, now: datetime, detail: str) -> None:
-        recorder = Recorder(self._spool, self._blobs, assignment=taken.assignment, epoch=taken.epoch)
+        recorder = self._recorder(taken.assignment, taken.epoch)
         for computer in self._spool.computers(taken.assignment, taken.epoch):
             # Its own watchdog has ended it by then, whenever it was that this worker came back.
             gone = min(now, taken.paid_until)
@@ -368,3 +386,10 @@ class Host:
 
 def _broken(detail: str) -> AttemptEnded:
     return AttemptEnded(at=datetime.now(UTC), ok=False, invalid_reasons=["worker_fault"], detail=detail)
+
+
+def _stopped(detail: str, reason: InvalidReason | None) -> AttemptEnded:
+    reasons = [reason] if reason else []
+    return AttemptEnded(
+        at=datetime.now(UTC), ok=False, stopped=reason is None, invalid_reasons=reasons, detail=detail
+    )

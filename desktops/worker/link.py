@@ -31,6 +31,12 @@ WELCOME_SECONDS = 10
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds between two attempts to connect
 PING_SECONDS = 5  # a console that vanished without a word is noticed after two of these
 QUIET_CLOSE_SECONDS = 1.0
+# What the console means when it closes; the worker goes on trying, slowly, in case somebody mends it.
+CLOSE_CODES = {
+    4400: "it does not understand this worker's hello; are both of one version?",
+    4401: "it does not know the worker token, or the token may not connect workers; is the token right?",
+    4409: "another worker of the same name has connected; give each one a DESKYARD_WORKER_NAME of its own",
+}
 
 
 class Listener(Protocol):
@@ -105,9 +111,17 @@ class Link:
                     await self._talk(socket)
             except _Resync as reason:
                 log.warning("connecting again: %s", reason)
+            except ConnectionClosed as error:
+                code = error.rcvd.code if error.rcvd is not None else 1006
+                why = CLOSE_CODES.get(code, str(error))
+                log.warning("the connection to the console ended: %s", why)
+                if code in CLOSE_CODES:
+                    pause = (
+                        LONGEST_PAUSE  # trying again at once changes nothing, and two of a name would fight
+                    )
             except InvalidStatus as error:
                 status = error.response.status_code
-                hint = "; is the worker token right?" if status in (401, 403) else ""
+                hint = "; is the token right?" if status in (401, 403) else ""
                 log.warning("the console at %s answered %s%s", self._url, status, hint)
             except (OSError, TimeoutError, WebSocketException, InvalidHandshake) as error:
                 log.warning(
@@ -281,6 +295,3 @@ def _item_json(item: Spooled) -> str:
         f'{{"number":{item.number},"assignment":{json.dumps(item.assignment)},"epoch":{item.epoch},"record":'
     )
     return head + item.record + "}"
-
-
-__all__ = ["ConnectionClosed", "Link", "Listener"]

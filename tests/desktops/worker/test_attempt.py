@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from desktops.protocol.attempt import AttemptOrder, record_adapter
+from desktops.worker import attempt
 from desktops.worker.attempt import AttemptRun
 from desktops.worker.blobs import BlobStore
 from desktops.worker.recorder import Recorder
@@ -30,7 +31,7 @@ class Table:
         self.spool.take("a", 1, "attempt", datetime.now(UTC))
         self.closing = threading.Event()
 
-    def attempt(self, **changes):
+    def made(self, **changes):
         return AttemptRun(
             AttemptOrder.model_validate(order(**changes)),
             engine=self.engine,
@@ -41,7 +42,7 @@ class Table:
         )
 
     def play(self, **changes):
-        self.attempt(**changes).run()
+        self.made(**changes).run()
         return self.records()
 
     def records(self):
@@ -61,7 +62,8 @@ class Table:
 
 
 @pytest.fixture
-def table(tmp_path):
+def table(tmp_path, monkeypatch):
+    monkeypatch.setattr(attempt, "INSIST_SECONDS", 0.02)
     table = Table(tmp_path)
     yield table
     table.spool.close()
@@ -158,15 +160,9 @@ def test_a_task_that_cannot_be_read_is_a_failed_setup(table):
 
 
 def test_a_verdict_stays_when_the_desktop_dies_after_it(table):
-    ran = threading.Event()
-
-    def die_after_the_check(desk, path):
-        if path == "/run":
-            ran.set()
-        elif path == "/screenshot" and ran.is_set():
-            threading.Timer(0.05, desk.die).start()
-
-    table.engine.on_call = die_after_the_check
+    table.spool.on_append(
+        lambda: table.engine.made[0].die() if "verdict" in table.spool.after(0, limit=99)[-1].record else None
+    )
     table.engine.refuse_removals = 1
     records = table.play()
     assert records[-1].ok
@@ -177,12 +173,12 @@ def test_a_verdict_stays_when_the_desktop_dies_after_it(table):
 def test_a_stop_ends_it_at_once_and_is_nobodys_fault(table):
     blocked = threading.Event()
     table.engine.on_call = lambda desk, path: blocked.wait(10) if path == "/act" else None
-    attempt = table.attempt()
-    thread = threading.Thread(target=attempt.run)
+    playing = table.made()
+    thread = threading.Thread(target=playing.run)
     thread.start()
     while not table.engine.made:
         blocked.wait(0.01)
-    attempt.end("stopped by the console: cancelled_by_user")
+    playing.end("stopped by the console: cancelled_by_user")
     thread.join(8)
     blocked.set()
     assert not thread.is_alive()
@@ -192,37 +188,37 @@ def test_a_stop_ends_it_at_once_and_is_nobodys_fault(table):
 
 
 def test_money_that_runs_out_is_its_reason(table):
-    attempt = table.attempt()
+    playing = table.made()
     table.engine.on_call = lambda desk, path: (
-        attempt.end("paid until then", "paid_until_reached") if path == "/act" else None
+        playing.end("paid until then", "paid_until_reached") if path == "/act" else None
     )
-    attempt.run()
+    playing.run()
     ended = table.records()[-1]
     assert (ended.stopped, ended.invalid_reasons) == (False, ["paid_until_reached"])
 
 
 def test_what_is_ended_before_it_began_starts_no_desktop(table):
-    attempt = table.attempt()
-    attempt.end("stopped by the console: cancelled_by_user")
-    attempt.run()
+    playing = table.made()
+    playing.end("stopped by the console: cancelled_by_user")
+    playing.run()
     assert table.engine.made == []
     assert kinds(table.records()) == ["attempt_ended"]
 
 
 def test_an_extension_reaches_the_desktops_own_watchdog(table):
     later = datetime.now(UTC) + timedelta(hours=1)
-    attempt = table.attempt()
+    playing = table.made()
     told = threading.Event()
 
     def hear(desk, path):
         if path == "/act" and not told.is_set():
-            attempt.extend(later)
+            playing.extend(later)
             told.wait(5)
         if path == "/paid_until":
             told.set()
 
     table.engine.on_call = hear
-    attempt.run()
+    playing.run()
     assert told.is_set()
     assert table.engine.made[0].paid_until == later.timestamp()
 
@@ -235,7 +231,7 @@ def test_a_desktop_that_cannot_be_removed_is_removed_again_until_it_is_gone(tabl
 def test_an_end_that_cannot_be_written_is_left_for_the_next_start(table):
     table.engine.refuse_removals = 100
     table.closing.set()
-    table.attempt().run()
+    table.made().run()
     assert [item.ended for item in table.spool.taken()] == [None]
     assert len(table.spool.computers("a", 1)) == 1
     assert "attempt_ended" not in [json.loads(item.record)["kind"] for item in table.spool.after(0, limit=99)]

@@ -20,9 +20,9 @@ def test_a_flag_wins_over_its_variable():
     assert (config.slots, config.engine) == (3, "process")
 
 
-def test_there_is_at_least_one_slot_and_a_name():
+def test_the_slots_are_the_engines_business_unless_given():
     config = load([], ENVIRON)
-    assert config.slots >= 1
+    assert config.slots is None
     assert config.name
     assert config.engine == "auto"
 

@@ -198,6 +198,24 @@ def test_stop_names_an_invalid_reason_only_if_it_is_one(house):
     assert sorted(str(job.endings[0][1]) for job in house.jobs) == ["None", "human_intervened"]
 
 
+def test_a_stop_for_what_was_never_taken_is_answered(house):
+    house.host.on_stop(messages.Stop(assignment="a", epoch=1, reason="cancelled_by_user"))
+    assert '"stopped":true' in house.records()[0]
+    assert house.held() == [("a", 1)]
+    house.offer()
+    assert house.jobs == []
+    house.spool.acknowledge(house.spool.last)
+    assert house.held() == []
+    house.host.on_stop(messages.Stop(assignment="a", epoch=1, reason="cancelled_by_user"))
+    assert house.records() == []
+
+
+def test_a_stop_that_comes_right_after_its_offer_is_not_lost(house):
+    house.offer()
+    house.host.on_stop(messages.Stop(assignment="a", epoch=1, reason="cancelled_by_user"))
+    until(lambda: house.jobs and house.jobs[0].endings)
+
+
 def test_a_lease_taken_back_ends_the_work_but_not_a_newer_lease(house):
     house.offer(epoch=2)
     until(lambda: house.jobs)

@@ -246,7 +246,7 @@ async def test_a_console_that_has_forgotten_gets_a_new_instance(tmp_path, consol
 async def test_a_wrong_token_is_said_plainly_and_tried_again(tmp_path, console, caplog):
     desk = Desk(tmp_path, console, token="dy_wrong")
     async with running(desk):
-        await asyncio.wait_for(_until(lambda: "is the worker token right?" in caplog.text), 5)
+        await asyncio.wait_for(_until(lambda: "is the token right?" in caplog.text), 5)
         assert console.hellos == []
 
 
