@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import TypedDict
+from statistics import NormalDist
+from typing import Final, NamedTuple, TypedDict
 
-from .models import Run
+from django.db import connection
+from django.db.models import Count, Q
+
+from .models import Attempt, Run
+
+CONFIDENCE: Final = 0.95
 
 
 class Counts(TypedDict):
@@ -41,3 +50,172 @@ def counts(run: Run) -> Counts:
 def cost(run: Run) -> Cost:
     budget = run.budget
     return Cost(cap_usd=budget.cap or Decimal(0), spent_usd=budget.spent, reserved_usd=budget.reserved)
+
+
+class TaskTotal(NamedTuple):
+    """What a task's stored attempts have come to. `finished` = done + error."""
+
+    finished: int
+    valid: int
+    success: int
+
+    @property
+    def fail(self) -> int:
+        return self.valid - self.success
+
+    @property
+    def no_verdict(self) -> int:
+        return self.finished - self.valid
+
+
+def task_totals(runs: Iterable[Run]) -> dict[int, dict[int, TaskTotal]]:
+    """Per run and task (primary keys), in one query; a task without a finished attempt is left out."""
+    rows = (
+        Attempt.objects.filter(run__in=[run.pk for run in runs], status__in=("done", "error"))
+        .order_by()
+        .values_list("run_id", "task_id")
+        .annotate(
+            finished=Count("pk"),
+            valid=Count("pk", filter=Q(verifier="valid")),
+            success=Count("pk", filter=Q(outcome="success")),
+        )
+    )
+    totals: dict[int, dict[int, TaskTotal]] = {}
+    for run_id, task_id, finished, valid, success in rows:
+        totals.setdefault(run_id, {})[task_id] = TaskTotal(finished, valid, success)
+    return totals
+
+
+class NoVerdict(NamedTuple):
+    """A reason of the closed vocabulary, how many finished attempts have it, and the first of them by number."""
+
+    reason: str
+    count: int
+    numbers: list[int]
+
+
+def no_verdict_reasons(run: Run, shown: int = 8) -> list[NoVerdict]:
+    """Why finished attempts have no verdict, most frequent first. An attempt with two reasons counts in both."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT reason, count(*), (array_agg(number ORDER BY number))[1:%s]
+            FROM runs_attempt, unnest(invalid_reasons) AS reason
+            WHERE run_id = %s AND verifier <> 'valid' AND status IN ('done', 'error')
+            GROUP BY reason ORDER BY count(*) DESC, reason
+            """,
+            [shown, run.pk],
+        )
+        return [NoVerdict(*row) for row in cursor.fetchall()]
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Success over valid attempts with its interval, and how far the attempts without a verdict could move it.
+
+    All shares 0 … 1; `rate`, `low` and `high` are None while no attempt is valid. Only ever of an evaluation: a
+    scripted test has none.
+    """
+
+    success: int
+    valid: int
+    finished: int
+    rate: float | None
+    low: float | None
+    high: float | None
+    tasks: int
+    method: str
+
+    @property
+    def fail(self) -> int:
+        return self.valid - self.success
+
+    @property
+    def no_verdict(self) -> int:
+        return self.finished - self.valid
+
+    @property
+    def coverage(self) -> float | None:
+        """Valid over finished."""
+        return self.valid / self.finished if self.finished else None
+
+    @property
+    def worst(self) -> float:
+        """Were every attempt without a verdict a Fail."""
+        return self.success / self.finished if self.finished else 0.0
+
+    @property
+    def best(self) -> float:
+        """Were every attempt without a verdict a Success."""
+        return (self.success + self.no_verdict) / self.finished if self.finished else 1.0
+
+
+def rate(totals: Mapping[int, TaskTotal]) -> Rate:
+    """The rate over all tasks. The interval is clustered by task: attempts of one task are not independent."""
+    judged = [total for total in totals.values() if total.valid]
+    success = sum(total.success for total in judged)
+    valid = sum(total.valid for total in judged)
+    finished = sum(total.finished for total in totals.values())
+    if not valid:
+        return Rate(0, 0, finished, None, None, None, 0, "")
+    share = success / valid
+    if len(judged) == 1:
+        low, high = wilson(success, valid)
+        method = "Wilson"
+    elif success in (0, valid):
+        # No spread to cluster by. Each task counts once, which is the cautious end of what its attempts may add.
+        low, high = wilson(len(judged) if success else 0, len(judged))
+        method = "Wilson, by task"
+    else:
+        half = t_quantile(0.5 + CONFIDENCE / 2, len(judged) - 1) * clustered_error(judged, share, valid)
+        low, high = max(0.0, share - half), min(1.0, share + half)
+        method = "by task"
+    return Rate(success, valid, finished, share, low, high, len(judged), method)
+
+
+def clustered_error(judged: Iterable[TaskTotal], share: float, valid: int) -> float:
+    """Standard error of the ratio Σ success / Σ valid with tasks as clusters."""
+    clusters = list(judged)
+    squares = sum((total.success - share * total.valid) ** 2 for total in clusters)
+    return math.sqrt(len(clusters) / (len(clusters) - 1) * squares) / valid
+
+
+def wilson(success: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Wilson's score interval of a share of n independent trials."""
+    if n < 1:
+        raise ValueError("An interval needs at least one trial.")
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    share = success / n
+    middle = share + z * z / (2 * n)
+    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+
+
+def t_quantile(p: float, df: int) -> float:
+    """Quantile of Student's t. Exact for 1 and 2 degrees of freedom, else Hill's expansion (below 1e-5 from 3 on)."""
+    if df < 1 or not 0.5 <= p < 1:
+        raise ValueError("A t quantile needs df ≥ 1 and 0.5 ≤ p < 1.")
+    if df == 1:
+        return math.tan(math.pi * (p - 0.5))
+    if df == 2:
+        return (2 * p - 1) * math.sqrt(2 / (4 * p * (1 - p)))
+    tail = 2 * (1 - p)
+    a = 1 / (df - 0.5)
+    b = (48 / a) / a
+    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
+    d = ((94.5 / (b + c) - 3) / b + 1) * math.sqrt(a * math.pi / 2) * df
+    y = (d * tail) ** (2 / df)
+    if y > a + 0.05:
+        x = NormalDist().inv_cdf(tail / 2)
+        y = x * x
+        if df < 5:
+            c += 0.3 * (df - 4.5) * (x + 0.6)
+        c = (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b + c
+        y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
+        y = math.expm1(a * y * y)
+    else:
+        y = ((1 / (((df + 6) / (df * y) - 0.089 * d - 0.822) * (df + 2) * 3) + 0.5 / (df + 4)) * y - 1) * (
+            df + 1
+        ) / (df + 2) + 1 / y
+    return math.sqrt(df * y)

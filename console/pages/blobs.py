@@ -10,7 +10,7 @@ from console.models import Blob
 
 from .loaders import WorkspaceRequest, workspace_page
 
-# What a browser may show by itself; anything else is a download, so that no evidence file runs as a page of ours.
+# What a browser may show by itself; anything else is a download, so that no evidence runs as a page of ours.
 SHOWN = ("image/png", "image/jpeg", "image/webp", "text/plain")
 YEAR = 31_536_000
 

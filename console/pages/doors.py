@@ -48,7 +48,7 @@ def theme(request: HttpRequest) -> HttpResponseRedirect:
 @require_safe
 @workspace_page
 def jump(request: WorkspaceRequest) -> HttpResponseRedirect:
-    """`128` or `#128` is a run, `128/81` an attempt of it, anything else is looked for in the names of runs."""
+    """`128` or `#128` is a run, `128/81` an attempt of it, anything else is looked for in names of runs."""
     words = request.GET.get("q", "").strip()
     number, slash, attempt = words.removeprefix("#").partition("/")
     slug = request.workspace.slug

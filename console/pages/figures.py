@@ -1,4 +1,4 @@
-"""Geometry of the server-drawn figures: percentages with a dot, computed here so that templates only place them."""
+"""Geometry of the server-drawn figures: percentages with a dot, so that templates only place them."""
 
 from __future__ import annotations
 

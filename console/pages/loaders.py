@@ -24,7 +24,7 @@ class WorkspaceRequest(HttpRequest):
 
 
 def workspace_or_404(request: HttpRequest, slug: str) -> tuple[Workspace, Membership]:
-    """The workspace and what the signed-in person is in it; an outsider learns nothing, not even that it exists."""
+    """The workspace and what the signed-in person is in it; an outsider does not learn that it exists."""
     membership = (
         Membership.objects.select_related("workspace")
         .filter(workspace__slug=slug, user_id=request.user.pk)
@@ -36,7 +36,7 @@ def workspace_or_404(request: HttpRequest, slug: str) -> tuple[Workspace, Member
 
 
 def workspace_page(view: Callable[..., HttpResponseBase]) -> View:
-    """Sign-in, then membership: sets `request.workspace` and `request.membership`, takes `workspace` off the arguments."""
+    """Sign-in, then membership: sets `request.workspace` and `request.membership`, drops the argument."""
 
     @login_required
     @wraps(view)

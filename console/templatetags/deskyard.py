@@ -1,6 +1,7 @@
 """Tags and filters that every template may use: icons, the status vocabulary, figures, numbers, times.
 
-A status is always icon + word. Only the icon carries hue, except in a badge, which is for the one object a page is about.
+A status is always icon + word. Only the icon carries hue, except in a badge: that is for the one object a page is
+about.
 """
 
 from __future__ import annotations
@@ -85,6 +86,12 @@ def status(value: str | None, word: str = "", extra: str = "") -> SafeString:
 
 
 @register.simple_tag
+def event_icon(name: str) -> SafeString:
+    """An event's icon: a value of the vocabulary brings its shape, anything else is a symbol by its own name."""
+    return icon(LOOKS[name].icon if name in LOOKS else name, "s")
+
+
+@register.simple_tag
 def badge(value: str | None, word: str = "") -> SafeString:
     """The same for the one object a page is about."""
     if not value:
@@ -108,7 +115,7 @@ def face(person: object) -> SafeString:
     return format_html('<span class="face" aria-hidden="true">{}</span>', initials)
 
 
-# ── figures ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── figures ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @register.inclusion_tag("shared/gauge.html")
@@ -136,13 +143,13 @@ def gauge(
 
 @register.inclusion_tag("shared/segments.html")
 def segments(label: str, whole: float, height: int = 8, **parts: float) -> dict[str, Any]:
-    """A bar of parts that add up to at most `whole`. A part's name is its class: `f_ok=3` or `hatch_acc=2`."""
+    """A bar of parts of `whole`. A part's name is its class: `f_ok=3` or `hatch_acc=2`."""
     return {"label": label, "height": height, "parts": figures.segments(float(whole), parts)}
 
 
 @register.inclusion_tag("shared/honest_bar.html")
 def honest_bar(rate: Any) -> dict[str, Any]:
-    """`runs.scoring.Rate`: success, no verdict, fail over finished attempts; rate and interval over valid ones."""
+    """`runs.scoring.Rate`: success, no verdict, fail over finished attempts; rate over valid ones."""
     return figures.honest_bar(rate)
 
 
@@ -152,7 +159,7 @@ def whisker(rate: Any) -> dict[str, Any]:
     return figures.whisker(rate)
 
 
-# ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── numbers ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @register.filter
@@ -250,7 +257,7 @@ def lookup(mapping: dict[Any, Any], key: object) -> Any:
     return mapping.get(key, "")
 
 
-# ── times (UTC; the whole one is in the title) ───────────────────────────────────────────────────────────────────
+# ── times (UTC; the whole one is in the title) ─────────────────────────────────────────────────────
 
 
 def _time(at: datetime, text: str) -> SafeString:
@@ -301,6 +308,18 @@ def when(at: datetime | None, with_seconds: bool = False) -> SafeString | str:
     else:
         day = f"{at:%-d %b}" if at.year == now.year else f"{at:%-d %b %Y}"
     return _time(at, f"{day} {clock_text}")
+
+
+@register.filter
+def lasted(one: Any) -> float | None:
+    """How long something with started_at and ended_at took; None while it lasts."""
+    return None if one.ended_at is None else (one.ended_at - one.started_at).total_seconds()
+
+
+@register.filter
+def since(at: datetime | None) -> float | None:
+    """Seconds from then until now."""
+    return None if at is None else (timezone.now() - at).total_seconds()
 
 
 @register.simple_tag

@@ -98,7 +98,11 @@ def _tasks(shown: TaskSet, query: QueryDict) -> dict[str, Any]:
         "recipe": recipe,
         "kept": kept,
         "rows": rows,
-        "solved": set(shown.tasks.exclude(recipe=None).filter(pk__in=[row.pk for row in rows]).values_list("pk", flat=True)),
+        "solved": set(
+            shown.tasks.exclude(recipe=None)
+            .filter(pk__in=[row.pk for row in rows])
+            .values_list("pk", flat=True)
+        ),
         "matching": matching,
         "shown": f"{len(rows):,} of {matching:,} tasks",
         "newer": newer and f"?{urlencode({**kept, **newer})}",

@@ -1,6 +1,29 @@
 from django.urls import URLPattern, URLResolver, include, path
 
+from .attempt import attempt, card
+from .cancel import cancel
+from .computers import computers
+from .configuration import configuration
+from .event_log import download, event_log
+from .home import home
+from .metrics import metrics
+from .overview import overview
+from .rollouts import rollouts
+from .run_list import run_list
+
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("", home, name="workspace-home"),
+    path("runs/", run_list, name="run-list"),
     path("", include("runs.pages.wizard_urls")),
     path("", include("runs.pages.taskset_urls")),
+    path("runs/<int:number>/", overview, name="run"),
+    path("runs/<int:number>/rollouts/", rollouts, name="run-rollouts"),
+    path("runs/<int:number>/computers/", computers, name="run-computers"),
+    path("runs/<int:number>/metrics/", metrics, name="run-metrics"),
+    path("runs/<int:number>/events/", event_log, name="run-events"),
+    path("runs/<int:number>/events.jsonl", download, name="run-events-download"),
+    path("runs/<int:number>/configuration/", configuration, name="run-configuration"),
+    path("runs/<int:number>/cancel/", cancel, name="run-cancel"),
+    path("runs/<int:number>/attempts/<int:attempt>/", attempt, name="attempt"),
+    path("runs/<int:number>/attempts/<int:attempt>/card/", card, name="attempt-card"),
 ]

@@ -1,0 +1,186 @@
+"""One attempt: the replay, step by step, what the verifier read, and every try."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models import Count, Q
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from console.pages.figures import place, share
+from console.pages.loaders import WorkspaceRequest, workspace_page
+from console.templatetags.deskyard import milliseconds
+from runs.models import AttemptTry, Step
+from runs.pages import sentences
+from runs.pages.frame import never_stored, optional_address
+from runs.pages.loaders import attempt_or_404, base_template, run_or_404
+
+LONG: Final = 400
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A place in the replay: the screen an action met, with where it acted. The last place is how it ended."""
+
+    number: int
+    screenshot: str
+    action: dict[str, Any]
+    words: str
+    icon: str
+    step: Step | None
+    took: str
+    lane: list[tuple[str, str, str]]  # x, width, class of the timeline
+
+    @property
+    def name(self) -> str:
+        return str(self.action.get("action", "end"))
+
+    @property
+    def arrow(self) -> tuple[int, int] | None:
+        """Where a scroll points, from its place."""
+        if self.name != "scroll":
+            return None
+        dx, dy = self.action.get("dx", 0), self.action.get("dy", 0)
+        return (70 if dx > 0 else -70 if dx < 0 else 0), (70 if dy > 0 else -70 if dy < 0 else 0)
+
+    @property
+    def typed(self) -> bool:
+        return self.name in ("type", "key")
+
+
+@dataclass(frozen=True)
+class Finding:
+    label: str
+    metric: str
+    found: str
+    expected: str
+    matches: bool
+    note: str
+    artefacts: list[tuple[str, str]]
+
+
+@require_safe
+@never_stored
+@workspace_page
+def attempt(request: WorkspaceRequest, number: int, attempt: int) -> HttpResponse:
+    run = run_or_404(request, number)
+    one = attempt_or_404(run, attempt)
+    tries = list(one.try_rows.select_related("computer__worker", "assignment__worker").order_by("number"))
+    wanted = request.GET.get("try", "")
+    chosen = next((row for row in tries if str(row.number) == wanted), tries[-1] if tries else None)
+    places = replay(chosen) if chosen else []
+    at = _place(request.GET.get("step", ""), len(places))
+    verdict = (chosen.verdict if chosen else None) or {}
+    findings = [finding(item) for item in verdict.get("evidence", [])]
+    others = run.attempts.filter(task=one.task_id).aggregate(
+        valid=Count("pk", filter=Q(verifier="valid")),
+        success=Count("pk", filter=Q(outcome="success")),
+    )
+    stored = run.rounds_created * (run.planned // run.spec["rounds"])
+    end = one.ended_at or timezone.now()
+    context = {
+        "base_template": base_template(request),
+        "slug": request.workspace.slug,
+        "run": run,
+        "attempt": one,
+        "tries": tries,
+        "chosen": chosen,
+        "places": places,
+        "at": at,
+        "shown": places[at - 1] if places else None,
+        "verdict": verdict,
+        "findings": findings,
+        "differing": [found for found in findings if not found.matches],
+        "others": others,
+        "previous": one.number - 1 if one.number > 1 else None,
+        "next": one.number + 1 if one.number < stored else None,
+        "took": (end - one.started_at).total_seconds() if one.started_at else None,
+        "reasons": sentences.reasons(one.invalid_reasons),
+        "ours": bool(sentences.OURS.intersection(one.invalid_reasons)),
+        "reason_words": sentences.INVALID_REASONS,
+        "task_url": optional_address("task", request.workspace.slug, run.task_set.name, one.task.task_id),
+        "is_live": not one.is_terminal,
+    }
+    reply = render(request, "runs/attempt.html", context)
+    reply["Vary"] = "HX-Request, Cookie"
+    return reply
+
+
+@require_safe
+@never_stored
+@workspace_page
+def card(request: WorkspaceRequest, number: int, attempt: int) -> HttpResponse:
+    """What a cell of the progress grid says when somebody points at it."""
+    run = run_or_404(request, number)
+    one = attempt_or_404(run, attempt)
+    return render(
+        request,
+        "runs/card.html",
+        {"run": run, "attempt": one, "reasons": sentences.reasons(one.invalid_reasons)},
+    )
+
+
+def _place(asked: str, places: int) -> int:
+    """The step asked for, else the last place: how it ended is what people come for."""
+    if not places:
+        return 0
+    return min(max(int(asked), 1), places) if asked.isdecimal() and len(asked) < 6 else places
+
+
+def replay(one: AttemptTry) -> list[Shown]:
+    """A place for each step, showing the screen before it, and one for the screen after the last."""
+    steps = list(one.steps.order_by("number"))
+    whole = sum(step.took_ms for step in steps) or 1
+    places: list[Shown] = []
+    before, gone = one.setup_screenshot, 0.0
+    for step in steps:
+        act = step.act_ms + step.grab_ms
+        lane = [
+            (place(share(gone, whole)), place(max(0.6, share(step.policy_ms, whole))), "f-acc"),
+            (
+                place(share(gone + step.policy_ms, whole)),
+                place(max(0.6, share(act + step.settle_ms, whole))),
+                "f-ink2",
+            ),
+        ]
+        places.append(
+            Shown(
+                step.number,
+                before,
+                step.action,
+                sentences.action_words(step.action),
+                sentences.ACTION_ICONS.get(step.action.get("action", ""), "mouse-pointer-2"),
+                step,
+                milliseconds(step.took_ms),
+                lane if step.policy_ms else lane[1:],
+            )
+        )
+        before, gone = step.screenshot, gone + step.took_ms
+    last = (one.verdict or {}).get("screenshot") or before
+    if last:
+        places.append(Shown(len(places) + 1, last, {}, "", "flag", None, "", []))
+    return places
+
+
+def finding(item: dict[str, Any]) -> Finding:
+    return Finding(
+        item.get("label", ""),
+        " ".join(part for part in (item.get("getter"), item.get("metric")) if part),
+        _value(item.get("found")),
+        _value(item.get("expected")),
+        item.get("reward", 0) >= 1.0,
+        item.get("note", ""),
+        sorted((item.get("artefacts") or {}).items()),
+    )
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "—"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONG else f"{text[: LONG - 1]}…"

@@ -1,0 +1,80 @@
+"""Computers: every desktop of a run, what it shows, how long it was up, and that none is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+from django.db.models import Count, Q
+from django.http import HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from console.models import LedgerEntry
+from console.pages.loaders import WorkspaceRequest, workspace_page
+from desktops.models import Computer
+from runs.models import Attempt, AttemptTry
+from runs.pages.frame import never_stored, render_tab
+from runs.pages.loaders import run_or_404
+from runs.pages.paging import by_number
+
+ROWS: Final = 30
+HELD_SHOWN: Final = 48
+
+
+@dataclass(frozen=True)
+class Desktop:
+    computer: Computer
+    attempt: Attempt | None
+    up: float
+    cost: Decimal | None
+    step: int
+
+
+@require_safe
+@never_stored
+@workspace_page
+def computers(request: WorkspaceRequest, number: int) -> HttpResponse:
+    run = run_or_404(request, number)
+    all_of_it = Computer.objects.for_workspace(request.workspace).filter(group=run.pk)
+    counted = all_of_it.aggregate(
+        started=Count("pk"), stopped=Count("pk", filter=Q(stopped_at__isnull=False))
+    )
+    worker = request.GET.get("worker", "")
+    shown = all_of_it.select_related("worker", "assignment")
+    if worker:
+        shown = shown.filter(worker__name=worker)
+    held = list(shown.held().order_by("-number")[:HELD_SHOWN])
+    page = by_number(shown.filter(stopped_at__isnull=False), request.GET, rows=ROWS, field="number")
+    desktops = _with_attempts([*held, *page.rows], timezone.now())
+    context = {
+        "counted": counted,
+        "still_held": counted["started"] - counted["stopped"],
+        "held_desktops": desktops[: len(held)],
+        "stopped": desktops[len(held) :],
+        "page": page,
+        "workers": list(all_of_it.order_by().values_list("worker__name", flat=True).distinct()),
+        "worker": worker,
+    }
+    return render_tab(request, run, "run-computers", "runs/computers.html", context)
+
+
+def _with_attempts(computers: list[Computer], now: datetime) -> list[Desktop]:
+    """Two queries more, for any number of computers: the tries on them, and what they cost."""
+    pks = [computer.pk for computer in computers]
+    tries = {
+        one.computer_id: one
+        for one in AttemptTry.objects.filter(computer__in=pks).select_related("attempt__task")
+    }
+    costs = dict(LedgerEntry.objects.filter(subject__in=pks).values_list("subject", "cost"))
+    desktops = []
+    for computer in computers:
+        one = tries.get(computer.pk)
+        up = ((computer.stopped_at or now) - computer.started_at).total_seconds()
+        attempt = one.attempt if one else None
+        desktops.append(
+            Desktop(computer, attempt, up, costs.get(computer.pk), attempt.steps if attempt else 0)
+        )
+    return desktops

@@ -1,0 +1,92 @@
+"""Events: the run's log by page, by kind, after a sequence number, and whole as JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from django.db.models import QuerySet
+from django.http import HttpResponse, QueryDict, StreamingHttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from console.pages.loaders import WorkspaceRequest, workspace_page
+from runs.models import Event, Run
+from runs.pages import sentences
+from runs.pages.frame import never_stored, render_tab
+from runs.pages.loaders import run_or_404
+from runs.pages.paging import by_number
+
+ROWS: Final = 100
+CHUNK: Final = 500
+GROUPS: Final = {
+    "run": ("run_created", "run_status", "run_stopping", "round_created"),
+    "attempts": (
+        "attempt_offered",
+        "setup_done",
+        "attempt_verifying",
+        "attempt_verdict",
+        "attempt_ended",
+        "try_failed",
+    ),
+    "steps": ("step",),
+    "computers": ("computer_started", "computer_ready", "computer_stopped"),
+    "problems": ("try_failed", "run_stopping"),
+}
+
+
+@require_safe
+@never_stored
+@workspace_page
+def event_log(request: WorkspaceRequest, number: int) -> HttpResponse:
+    run = run_or_404(request, number)
+    page = by_number(filtered(run, request.GET), request.GET, rows=ROWS, field="seq")
+    query = request.GET.copy()
+    for paging in ("before", "after"):
+        query.pop(paging, None)
+    download = reverse("run-events-download", args=[request.workspace.slug, run.number])
+    context = {
+        "page": page,
+        "told": [(event, sentences.describe(event)) for event in reversed(page.rows)],
+        "kind_words": sentences.KIND_WORDS,
+        "asked": request.GET,
+        "groups": [(name, name.capitalize()) for name in GROUPS],
+        "download": f"{download}?{query.urlencode()}" if query else download,
+        "is_newest": not page.newer,
+    }
+    return render_tab(request, run, "run-events", "runs/events.html", context)
+
+
+def filtered(run: Run, asked: QueryDict) -> QuerySet[Event]:
+    events = run.events.all()
+    kind = asked.get("kind", "")
+    if kind in GROUPS:
+        events = events.filter(kind__in=GROUPS[kind])
+    elif kind in sentences.KIND_WORDS:
+        events = events.filter(kind=kind)
+    attempt = asked.get("attempt", "")
+    if attempt.isdecimal() and len(attempt) < 9:
+        events = events.filter(attempt_number=int(attempt))
+    return events
+
+
+@require_safe
+@workspace_page
+def download(request: WorkspaceRequest, number: int) -> StreamingHttpResponse:
+    """One JSON object a line, in order; `after` resumes. Streamed, so its size costs no memory."""
+    run = run_or_404(request, number)
+    events = filtered(run, request.GET).order_by("seq")
+    after = request.GET.get("after", "")
+    if after.isdecimal():
+        events = events.filter(seq__gt=int(after))
+    reply = StreamingHttpResponse(_lines(events), content_type="application/x-ndjson")
+    reply["Content-Disposition"] = f'attachment; filename="run-{run.number}-events.jsonl"'
+    return reply
+
+
+def _lines(events: QuerySet[Event]) -> Iterator[str]:
+    rows = events.values("seq", "at", "kind", "version", "attempt_number", "data")
+    for row in rows.iterator(chunk_size=CHUNK):
+        document: dict[str, Any] = {**row, "at": row["at"].isoformat()}
+        yield json.dumps(document, ensure_ascii=False) + "\n"

@@ -1,0 +1,79 @@
+"""When a run will stop, from its own pace so far. Seconds and dollars; nothing is guessed before the first result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import NamedTuple
+
+from runs.models import Run
+
+
+class End(NamedTuple):
+    """One thing that would end the run, and when, in seconds from now."""
+
+    name: str
+    words: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Forecast:
+    ends: list[End]
+    spend: float
+    elapsed: float
+    at: datetime
+
+    @property
+    def first(self) -> End:
+        return min(self.ends, key=lambda end: end.seconds)
+
+    @property
+    def stops_at(self) -> datetime:
+        return self.at + timedelta(seconds=self.first.seconds)
+
+    @property
+    def total_seconds(self) -> float:
+        """How long the run will have taken."""
+        return self.elapsed + self.first.seconds
+
+    @property
+    def cost(self) -> float:
+        """What the run will have cost."""
+        return self.spend
+
+    @property
+    def hits_a_cap(self) -> bool:
+        return self.first.name in ("spend", "time")
+
+
+def forecast(run: Run, now: datetime) -> Forecast | None:
+    """None before the first attempt has finished, and once the run has ended."""
+    if run.started_at is None or run.is_terminal or not run.finished:
+        return None
+    elapsed = max((now - run.started_at).total_seconds(), 1.0)
+    pace = run.finished / elapsed
+    ends = [End("all", "every attempt has finished", (run.planned - run.finished - run.cancelled) / pace)]
+    target = run.spec.get("stop_after_valid")
+    if target and run.valid:
+        ends.append(
+            End("valid", f"{target:,} valid attempts", max(0.0, target - run.valid) * elapsed / run.valid)
+        )
+    deadline = run.deadline
+    if deadline is not None:
+        ends.append(
+            End(
+                "time",
+                f"the time cap of {run.spec['time_cap_minutes']} min",
+                max(0.0, (deadline - now).total_seconds()),
+            )
+        )
+    rate = float(run.budget.spent + run.budget.reserved) / elapsed
+    if rate > 0 and run.budget.cap is not None:
+        left = max(Decimal(0), run.budget.cap - run.budget.spent - run.budget.reserved)
+        ends.append(End("spend", f"the spend cap of ${run.budget.cap:,.2f}", float(left) / rate))
+    first = min(ends, key=lambda end: end.seconds)
+    spend = float(run.budget.spent + run.budget.reserved) + rate * first.seconds
+    cap = float(run.budget.cap) if run.budget.cap is not None else spend
+    return Forecast(ends, min(spend, cap), elapsed, now)

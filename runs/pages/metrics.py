@@ -1,0 +1,313 @@
+"""Metrics: success by task, durations, step latency, cost over time, where desktop time went. Drawn by the server."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from django.db import connection
+from django.http import HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from console.pages.figures import Part, place, segments, share
+from console.pages.loaders import WorkspaceRequest, workspace_page
+from console.templatetags.deskyard import duration
+from runs import scoring
+from runs.models import Run, Task
+from runs.pages import sentences
+from runs.pages.forecast import forecast
+from runs.pages.frame import never_stored, render_tab
+from runs.pages.loaders import run_or_404
+from runs.pages.waffle import tasks_of
+from runs.scoring import TaskTotal
+
+# Latency and durations are read from this many of the last finished attempts, and the page says so.
+SAMPLE: Final = 2_000
+TASKS_SHOWN: Final = 60
+BINS: Final = 14
+POINTS: Final = 80
+PLOT: Final = 120  # px of the plot's height
+
+
+class TaskLine(NamedTuple):
+    task: Task
+    total: TaskTotal
+    at: str
+    low: str
+    high: str
+    interval: str
+    parts: list[Part]
+
+
+class Latency(NamedTuple):
+    word: str
+    median: float
+    p95: float
+    parts: list[Part]
+
+
+class Spent(NamedTuple):
+    word: str
+    css: str
+    seconds: float
+    share: float
+
+
+@require_safe
+@never_stored
+@workspace_page
+def metrics(request: WorkspaceRequest, number: int) -> HttpResponse:
+    run = run_or_404(request, number)
+    totals = scoring.task_totals([run]).get(run.pk, {})
+    by_task = task_lines(run, totals)
+    spent = time_spent(run)
+    context = {
+        "by_task": by_task[:TASKS_SHOWN],
+        "tasks_left_out": max(0, len(by_task) - TASKS_SHOWN),
+        "latency": latency(run),
+        "durations": durations(run),
+        "curve": cost_curve(run, timezone.now()),
+        "time_spent": spent,
+        "time_parts": segments(1, {one.css: one.share for one in spent}),
+        "reason_words": sentences.INVALID_REASONS,
+        "no_verdict_count": max(0, run.finished - run.valid),
+        "no_verdict": scoring.no_verdict_reasons(run),
+        "sampled": run.finished > SAMPLE,
+        "sample": SAMPLE,
+    }
+    return render_tab(request, run, "run-metrics", "runs/metrics.html", context)
+
+
+def task_lines(run: Run, totals: dict[int, TaskTotal]) -> list[TaskLine]:
+    """In the task set's order: neighbours whose intervals overlap are not to be ranked."""
+    drawn = []
+    for pk, task in tasks_of(run).items():
+        total = totals.get(pk, TaskTotal(0, 0, 0))
+        parts = segments(
+            max(total.finished, 1),
+            {"f_ok": total.success, "hatch_void": total.no_verdict, "f_failbg": total.fail},
+        )
+        if not total.valid or run.is_scripted:
+            drawn.append(TaskLine(task, total, "", "", "", "", parts))
+            continue
+        low, high = scoring.wilson(total.success, total.valid)
+        drawn.append(
+            TaskLine(
+                task,
+                total,
+                place(100 * total.success / total.valid),
+                place(100 * low),
+                place(100 * high),
+                f"{100 * low:.0f}–{100 * high:.0f}",
+                parts,
+            )
+        )
+    return drawn
+
+
+_SAMPLED = """
+    WITH sampled AS (
+        SELECT id, started_at, ended_at FROM runs_attempt
+        WHERE run_id = %s AND status IN ('done', 'error') ORDER BY number DESC LIMIT %s
+    )
+"""
+
+
+def latency(run: Run) -> list[Latency]:
+    """Median and 95th percentile of each part of a step, in milliseconds."""
+    parts = {
+        "policy_ms": "Policy reply",
+        "settle_ms": "Wait for the screen to settle",
+        "act_ms": "Action",
+        "grab_ms": "Screenshot",
+    }
+    columns = ", ".join(
+        f"percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY step.{name})" for name in parts
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""{_SAMPLED}
+            SELECT {columns} FROM sampled
+            JOIN runs_attempttry one ON one.attempt_id = sampled.id
+            JOIN runs_step step ON step.attempt_try_id = one.id
+            """,  # noqa: S608 the names above are put in
+            [run.pk, SAMPLE],
+        )
+        row = cursor.fetchone()
+    found = [(word, *values) for word, values in zip(parts.values(), row, strict=True) if values]
+    most = max((p95 for _, _, p95 in found), default=0) or 1
+    return [
+        Latency(word, median, p95, segments(most, {"f_ink2": median, "f_pale": p95 - median}))
+        for word, median, p95 in found
+        if p95 > 0
+    ]
+
+
+@dataclass(frozen=True)
+class Histogram:
+    bars: list[tuple[str, str, str, str, int]]  # x, width, y, height, count
+    ticks: list[tuple[str, str, str]]  # x, label, anchor
+    median: str
+    median_at: str
+    median_anchor: str
+    p95: str
+    n: int
+
+
+def durations(run: Run) -> Histogram | None:
+    """How long attempts took, from the first desktop asked for until the end."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""{_SAMPLED}
+            SELECT extract(epoch FROM ended_at - started_at)::float FROM sampled
+            WHERE started_at IS NOT NULL AND ended_at IS NOT NULL
+            """,
+            [run.pk, SAMPLE],
+        )
+        taken = sorted(row[0] for row in cursor.fetchall())
+    if not taken:
+        return None
+    step = _round_step(taken[-1] / BINS)
+    bins = max(1, math.ceil((taken[-1] + 1e-9) / step))
+    counted = [0] * bins
+    for seconds in taken:
+        counted[min(int(seconds / step), bins - 1)] += 1
+    most, pitch = max(counted), 100 / bins
+    bars = [
+        (place(i * pitch + 0.3), place(pitch - 0.6), f"{PLOT - n / most * 96:.1f}", f"{n / most * 96:.1f}", n)
+        for i, n in enumerate(counted)
+    ]
+    every = max(1, math.ceil(bins / 5))
+    ticks = [
+        (place(i * pitch), _axis_time(i * step, step), "start" if i == 0 else "middle")
+        for i in range(0, bins, every)
+    ]
+    middle = taken[len(taken) // 2]
+    at = share(middle, bins * step)
+    return Histogram(
+        bars,
+        ticks,
+        _axis_time(middle, 0.1),
+        place(at),
+        "start" if at < 70 else "end",
+        _axis_time(taken[min(len(taken) - 1, math.ceil(0.95 * len(taken)) - 1)], 0.1),
+        len(taken),
+    )
+
+
+def _round_step(least: float) -> float:
+    """The smallest of 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, … that is not below."""
+    for step in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0):
+        if step >= least:
+            return step
+    return math.ceil(least / 3_600) * 3_600.0
+
+
+def _axis_time(seconds: float, step: float) -> str:
+    return f"{seconds:.1f} s" if step < 1 else duration(seconds)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """In a plot whose height is PLOT px; the path in a box of 100 × 100."""
+
+    path: str
+    now_at: str
+    now_y: float
+    cap_y: float
+    forecast_at: str
+    forecast_y: float
+    forecast_cost: float
+    ticks: list[tuple[str, str, str]]
+    grid: list[tuple[float, str]]
+
+
+def cost_curve(run: Run, now: datetime) -> Curve | None:
+    """What settled desktops had cost by then, up to the cap; dashed on to the forecast while the run lasts."""
+    if run.started_at is None or run.budget.cap is None:
+        return None
+    coming = forecast(run, now)
+    end = run.ended_at or now
+    elapsed = max((end - run.started_at).total_seconds(), 1.0)
+    whole = max(coming.total_seconds, elapsed) if coming else elapsed
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT bucket, sum(cost) FROM (
+                SELECT width_bucket(extract(epoch FROM settled_at - %s)::float, 0, %s, %s) AS bucket, cost
+                FROM console_ledgerentry WHERE budget_id = %s AND settled_at IS NOT NULL
+            ) AS settled GROUP BY bucket ORDER BY bucket
+            """,
+            [run.started_at, elapsed, POINTS, run.budget_id],
+        )
+        settled = {min(bucket, POINTS): float(cost) for bucket, cost in cursor.fetchall()}
+    cap = float(run.budget.cap)
+    top = max(cap if float(run.budget.spent) > cap / 5 else float(run.budget.spent) * 1.6, 1e-6)
+    points, total = ["0,100"], 0.0
+    for bucket in range(1, POINTS + 1):
+        total += settled.get(bucket, 0.0)
+        x = share(bucket / POINTS * elapsed, whole)
+        points.append(f"{x:.2f},{100 - share(total, top):.2f}")
+    ticks = [
+        (place(at * 100), duration(whole * at), anchor)
+        for at, anchor in ((0, "start"), (0.25, "middle"), (0.5, "middle"), (0.75, "middle"), (1, "end"))
+    ]
+    grid = [(PLOT - PLOT * part / 4, _axis_money(top * part / 4)) for part in (1, 2, 3)]
+    return Curve(
+        " ".join(points),
+        place(share(elapsed, whole)),
+        PLOT - PLOT * share(total, top) / 100,
+        PLOT - PLOT * share(cap, top) / 100 if cap <= top else -1,
+        place(100),
+        PLOT - PLOT * share(coming.cost, top) / 100 if coming else -1,
+        coming.cost if coming else 0.0,
+        ticks,
+        grid,
+    )
+
+
+def _axis_money(amount: float) -> str:
+    return f"${amount:.2f}" if amount >= 0.1 else f"${amount:.4f}"
+
+
+def time_spent(run: Run) -> list[Spent]:
+    """Seconds that desktops of the sampled attempts existed, by what they were doing."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""{_SAMPLED}, tries AS (
+                SELECT one.id, one.setup_seconds, one.verdict, one.ok, computer.ready_seconds, extract(
+                       epoch FROM coalesce(computer.stopped_at, one.ended_at) - computer.started_at)::float AS up
+                FROM sampled JOIN runs_attempttry one ON one.attempt_id = sampled.id
+                LEFT JOIN desktops_computer computer ON computer.id = one.computer_id
+            ), steps AS (
+                SELECT sum(policy_ms) / 1000 AS policy, sum(settle_ms) / 1000 AS settle,
+                       sum(act_ms + grab_ms) / 1000 AS act
+                FROM runs_step step JOIN tries ON tries.id = step.attempt_try_id AND tries.ok
+            )
+            SELECT sum(up), sum(up) FILTER (WHERE NOT ok), sum(ready_seconds) FILTER (WHERE ok),
+                   sum(setup_seconds) FILTER (WHERE ok),
+                   sum((verdict ->> 'seconds')::float) FILTER (WHERE ok),
+                   (SELECT policy FROM steps), (SELECT settle FROM steps), (SELECT act FROM steps)
+            FROM tries
+            """,  # noqa: S608 only the constant above is put in
+            [run.pk, SAMPLE],
+        )
+        up, broken, ready, setup, verify, policy, settle, act = (float(n or 0) for n in cursor.fetchone())
+    if up <= 0:
+        return []
+    named = [
+        ("Policy replies", "f-acc", policy),
+        ("Screen settling", "f-ink2", settle),
+        ("Actions and screenshots", "f-warn", act),
+        ("Start", "f-ink", ready),
+        ("Task setup", "f-pale", setup),
+        ("Verifying", "f-void", verify),
+        ("Tries that broke", "f-fail", broken),
+    ]
+    rest = up - sum(seconds for _, _, seconds in named)
+    named.append(("Stopping and the rest", "f-line", max(0.0, rest)))
+    whole = sum(seconds for _, _, seconds in named)
+    return [Spent(word, css, seconds, seconds / whole) for word, css, seconds in named if seconds > 0]

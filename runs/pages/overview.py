@@ -1,0 +1,117 @@
+"""Overview: what came of the run so far, when or why it stops, what it costs, what it holds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from django.db.models import Count, Q, Sum
+from django.http import HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from console.models import LedgerEntry
+from console.pages.loaders import WorkspaceRequest, workspace_page
+from desktops.models import Computer
+from runs import scoring
+from runs.models import Attempt, Run
+from runs.pages import sentences, waffle
+from runs.pages.forecast import forecast
+from runs.pages.gauges import gauges, key
+from runs.pages.frame import never_stored, render_tab
+from runs.pages.loaders import run_or_404
+
+EVENTS_SHOWN = 6
+HELD_SHOWN = 4
+
+
+@require_safe
+@never_stored
+@workspace_page
+def overview(request: WorkspaceRequest, number: int) -> HttpResponse:
+    run = run_or_404(request, number)
+    coming = forecast(run, timezone.now())
+    context: dict[str, Any] = {
+        "counts": scoring.counts(run),
+        "pending": run.queued + run.running + run.verifying,
+        "playing": run.running + run.verifying,
+        "no_verdict_count": max(0, run.finished - run.valid),
+        "finished_label": f"{run.finished:,} of {run.planned:,} finished",
+        "recipe_noun": sentences.recipe_noun(run),
+        "key": key(run),
+        "attempts_url": reverse("run", args=[request.workspace.slug, run.number]) + "attempts/",
+        "gauges": gauges(run, coming, timezone.now()),
+        "recipes": sentences.recipes(run),
+        "stopped": sentences.why_stopped(run),
+        "forecast": coming,
+        "no_verdict": scoring.no_verdict_reasons(run),
+        "reason_words": sentences.INVALID_REASONS,
+        "held_now": held_now(run),
+        "receipt": receipt(run),
+        "feed": feed(run),
+        **progress(run, request.GET.get("tasks", "")),
+    }
+    return render_tab(request, run, "run", "runs/overview.html", context)
+
+
+def progress(run: Run, page: str) -> dict[str, Any]:
+    """The grid and, for an evaluation, the rate. The same number of queries at every size."""
+    totals = scoring.task_totals([run]).get(run.pk, {})
+    rate = None if run.is_scripted else scoring.rate(totals)
+    if run.planned <= waffle.CELLS:
+        grid = waffle.rows(run, waffle.tasks_of(run))
+        wide = any(len(row.cells) > waffle.CELLS_IN_HALF_A_ROW for row in grid) or len(grid) < 4
+        return {"rate": rate, "rows": grid, "wide": wide, "halves": _halves(grid, wide)}
+    pages = max(1, math.ceil(len(run.task_ids) / waffle.TASKS_A_PAGE))
+    at = min(max(int(page), 1), pages) if page.isdecimal() else 1
+    drawn = waffle.bars(run, waffle.tasks_of(run, at), totals)
+    stored = run.rounds_created * (run.planned // run.spec["rounds"])
+    return {
+        "rate": rate,
+        "bars": drawn,
+        "wide": len(drawn) < 4,
+        "halves": _halves(drawn, len(drawn) < 4),
+        "page": at,
+        "pages": pages,
+        "first_task": (at - 1) * waffle.TASKS_A_PAGE + 1,
+        "last_task": (at - 1) * waffle.TASKS_A_PAGE + len(drawn),
+        "unstored": run.planned - stored,
+        "queued_stored": run.queued - (run.planned - stored),
+    }
+
+
+def _halves(rows: list[Any], wide: bool) -> list[list[Any]]:
+    if wide:
+        return [rows]
+    middle = math.ceil(len(rows) / 2)
+    return [rows[:middle], rows[middle:]]
+
+
+def held_now(run: Run) -> list[Attempt]:
+    """Attempts whose desktop is held, with it, newest first."""
+    return list(
+        run.attempts.filter(computer__isnull=False, computer__stopped_at=None)
+        .select_related("computer__worker", "task")
+        .order_by("-number")[:HELD_SHOWN]
+    )
+
+
+def receipt(run: Run) -> dict[str, Any]:
+    computers = Computer.objects.for_workspace(run.workspace).filter(group=run.pk)
+    counted = computers.aggregate(
+        started=Count("pk"), stopped=Count("pk", filter=Q(stopped_at__isnull=False))
+    )
+    ledger = LedgerEntry.objects.filter(budget=run.budget_id).aggregate(
+        rows=Count("pk"),
+        open=Count("pk", filter=Q(settled_at=None)),
+        seconds=Sum("seconds"),
+        cost=Sum("cost"),
+    )
+    return {**counted, **ledger, "left": counted["started"] - counted["stopped"]}
+
+
+def feed(run: Run) -> list[tuple[Any, sentences.Told]]:
+    """The latest events but steps, newest first."""
+    latest = run.events.exclude(kind="step").order_by("-seq")[:EVENTS_SHOWN]
+    return [(event, sentences.feed_sentence(event)) for event in latest]

@@ -1,0 +1,55 @@
+"""Keyset pages: `before` and `after` name a row, so any page costs the same and none slips while rows come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from django.db.models import Model, QuerySet
+from django.http import QueryDict
+
+Row = TypeVar("Row", bound=Model)
+
+
+@dataclass(frozen=True)
+class Page(Generic[Row]):
+    """`newer` and `older` are query strings of the neighbours, or empty."""
+
+    rows: Sequence[Row]
+    newer: str
+    older: str
+
+
+def query_with(asked: QueryDict, **values: object) -> str:
+    """The address's query with `before` and `after` gone and these put in."""
+    query = asked.copy()
+    for gone in ("before", "after", *values):
+        query.pop(gone, None)
+    for name, value in values.items():
+        query[name] = str(value)
+    return f"?{query.urlencode()}"
+
+
+def by_number(found: QuerySet[Row], asked: QueryDict, *, rows: int, field: str) -> Page[Row]:
+    """Newest (highest) first. `before=N`: below N; `after=N`: above N, still newest first."""
+    after, before = asked.get("after", ""), asked.get("before", "")
+    if after.isdecimal():
+        taken = list(found.filter(**{f"{field}__gt": int(after)}).order_by(field)[: rows + 1])
+        more = len(taken) > rows
+        shown = taken[:rows][::-1]
+        has_newer, has_older = more, True
+    else:
+        if before.isdecimal():
+            found = found.filter(**{f"{field}__lt": int(before)})
+        taken = list(found.order_by(f"-{field}")[: rows + 1])
+        shown = taken[:rows]
+        has_newer, has_older = before.isdecimal(), len(taken) > rows
+    if not shown:
+        return Page([], "", "")
+    first, last = getattr(shown[0], field), getattr(shown[-1], field)
+    return Page(
+        shown,
+        query_with(asked, after=first) if has_newer else "",
+        query_with(asked, before=last) if has_older else "",
+    )

@@ -1,0 +1,238 @@
+"""The words for what the code names: reasons, events, actions. Words first; pages put the code beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from console.templatetags.deskyard import milliseconds, money4, seconds
+from runs.models import Event, Run
+
+INVALID_REASONS: Final = {
+    "desktop_start_failed": "No desktop could be started",
+    "desktop_lost": "Desktop was lost",
+    "guest_unreachable": "Guest agent stopped answering",
+    "setup_failed": "A step of the task’s setup failed",
+    "not_ready": "Desktop did not become ready",
+    "checker_error": "Checker could not read the desktop",
+    "fork_mismatch": "Fork did not look like its parent",
+    "worker_lost": "Worker was lost",
+    "paid_until_reached": "Paid time ran out",
+    "human_intervened": "Somebody took the desktop over",
+    "upload_failed": "A file could not be stored",
+    "worker_fault": "Worker broke",
+}
+
+# Who is at fault for an attempt without a verdict.
+OURS: Final = set(INVALID_REASONS) - {"human_intervened", "paid_until_reached"}
+
+KIND_WORDS: Final = {
+    "run_created": "run.created",
+    "run_status": "run.status",
+    "run_stopping": "run.stopping",
+    "round_created": "round.created",
+    "attempt_offered": "attempt.offered",
+    "computer_started": "computer.started",
+    "computer_ready": "computer.ready",
+    "computer_stopped": "computer.stopped",
+    "setup_done": "setup.done",
+    "step": "step",
+    "attempt_verifying": "attempt.verifying",
+    "attempt_verdict": "attempt.verdict",
+    "try_failed": "try.failed",
+    "attempt_ended": "attempt.ended",
+}
+
+ACTION_ICONS: Final = {
+    "click": "mouse-pointer-click",
+    "double_click": "mouse-pointer-click",
+    "move": "mouse-pointer-2",
+    "drag": "hand",
+    "scroll": "mouse",
+    "type": "type",
+    "key": "keyboard",
+    "wait": "hourglass",
+    "done": "flag",
+    "fail": "x",
+}
+
+
+class Told(NamedTuple):
+    """`of_attempt`: the sentence goes on after "Attempt 7"; otherwise it stands alone."""
+
+    icon: str
+    hue: str
+    sentence: str
+    of_attempt: bool = True
+
+
+def reason(code: str) -> str:
+    return INVALID_REASONS.get(code, code.replace("_", " ").capitalize())
+
+
+def reasons(codes: list[str]) -> str:
+    return ", ".join(reason(code) for code in codes).capitalize() if codes else ""
+
+
+def action_words(action: Mapping[str, Any]) -> str:
+    """What an action does, without its name: `412, 188`, `“three”`, `ctrl+shift+s`."""
+    match action.get("action"):
+        case "click" | "double_click" | "move":
+            held = "+".join(action.get("keys") or [])
+            button = action.get("button", "left")
+            words = f"{action['x']}, {action['y']}"
+            words = words if button == "left" else f"{words}, {button} button"
+            return f"{words} with {held}" if held else words
+        case "drag":
+            return f"{action['x']}, {action['y']} to {action['to_x']}, {action['to_y']}"
+        case "scroll":
+            dx, dy = action.get("dx", 0), action.get("dy", 0)
+            ways = [f"{abs(dy)} {'down' if dy > 0 else 'up'}"] if dy else []
+            ways += [f"{abs(dx)} {'right' if dx > 0 else 'left'}"] if dx else []
+            return " and ".join(ways) or "nothing"
+        case "type":
+            text = str(action["text"])
+            return f"“{text}”" if len(text) <= 80 else f"“{text[:79]}…”"
+        case "key":
+            chord = "+".join(action["keys"])
+            times = action.get("times", 1)
+            return chord if times == 1 else f"{chord}, {times} times"
+        case "wait":
+            window = action.get("window")
+            limit = f"at most {action.get('seconds', 10):g} s"
+            return f"for the window “{window}”, {limit}" if window else f"for the screen to settle, {limit}"
+        case _:
+            return ""
+
+
+def describe(event: Event) -> Told:
+    """One sentence for a row of the log. A kind this console does not know is named, never hidden."""
+    data = event.data
+    match event.kind:
+        case "run_created":
+            return Told(
+                "plus", "", f"Created by {data['actor']}, {data['planned']:,} attempts planned", False
+            )
+        case "run_status":
+            why = _STOP_WORDS.get(data.get("reason", ""), "")
+            label = dict(Run.Status.choices).get(data["new"], data["new"])
+            return Told(data["new"], "", f"{label}: {why.lower()}" if why else str(label), False)
+        case "run_stopping":
+            why = _STOP_WORDS.get(data["reason"], data["reason"])
+            return Told("octagon-x", "", f"Stopping: {why.lower()}, by {data['actor']}", False)
+        case "round_created":
+            return Told("repeat-2", "", f"Round {data['round']} queued, {data['attempts']:,} attempts", False)
+        case "attempt_offered":
+            again = f", try {data['try_number']}" if data["try_number"] > 1 else ""
+            return Told("running", "live2", f"started on {data['worker']}{again}")
+        case "computer_started":
+            return Told("monitor", "", f"{data['computer']} started on {data['worker']}", False)
+        case "computer_ready":
+            return Told("monitor", "", f"{data['computer']} ready in {seconds(data['seconds'])}", False)
+        case "computer_stopped":
+            up, cost = f"{data['seconds']:,.1f} s", money4(data["cost_usd"])
+            return Told("monitor-off", "", f"{data['computer']} stopped, observed; {up}, {cost}", False)
+        case "setup_done":
+            steps = data["steps"]
+            what = f"{steps} step" if steps == 1 else f"{steps} steps"
+            return Told("circle-check", "", f"set up in {seconds(data['seconds'])}, {what}")
+        case "step":
+            icon = ACTION_ICONS.get(data["action"], "mouse-pointer-2")
+            return Told(icon, "", f"step {data['step']}: {data['action']}, {milliseconds(data['took_ms'])}")
+        case "attempt_verifying":
+            return Told("verifying", "live2", "being verified")
+        case "attempt_verdict":
+            hue = "ok" if data["outcome"] == "success" else "bad"
+            return Told(data["outcome"], hue, f"verified: {data['outcome']}, reward {data['reward']:g}")
+        case "try_failed":
+            return Told(
+                "rotate-cw", "warn", f"try {data['try_number']} broke: {reasons(data['reasons']).lower()}"
+            )
+        case "attempt_ended":
+            return _ended(data)
+        case unknown:
+            return Told("info", "", f"{unknown}, of a newer version", False)
+
+
+def _ended(data: Mapping[str, Any]) -> Told:
+    why = reasons(data["reasons"]).lower()
+    tries = f" after {data['tries']} tries" if data["tries"] > 1 else ""
+    if data["outcome"]:
+        hue = "ok" if data["outcome"] == "success" else "bad"
+        return Told(data["outcome"], hue, f"done: valid, {data['outcome']}{tries}")
+    if data["verifier"] == "invalid":
+        return Told("invalid", "void", f"invalid{tries}: {why}")
+    if data["status"] == "error":
+        return Told("error", "warn", f"error{tries}: {why}")
+    return Told("cancelled", "", f"{data['status']}{tries}")
+
+
+_STOP_WORDS: Final[dict[str, str]] = {value: str(label) for value, label in Run.StopReason.choices}
+
+
+def feed_sentence(event: Event) -> Told:
+    """The same for a list without a column for the attempt."""
+    told = describe(event)
+    if told.of_attempt and event.attempt_number is not None:
+        return told._replace(sentence=f"Attempt {event.attempt_number:,} {told.sentence}")
+    return told._replace(sentence=told.sentence[:1].upper() + told.sentence[1:])
+
+
+def why_stopped(run: Run) -> str:
+    """Why a run ended, as a sentence that says what that did to its attempts."""
+    unplayed = f"{run.cancelled:,} of {run.planned:,} attempts were not played" if run.cancelled else ""
+    reason_sentences = {
+        "all_tasks_done": f"All {run.planned:,} attempts have ended."
+        if run.planned > 1
+        else "The attempt has ended.",
+        "verified_target_reached": f"{run.valid:,} attempts are valid; {run.spec['stop_after_valid']} were wanted.",
+        "budget_exceeded": "The next seconds of a desktop would have passed the spend cap.",
+        "time_cap_reached": f"The run had its {run.spec.get('time_cap_minutes')} minutes.",
+        "workspace_budget_exceeded": "The workspace’s budget is spent.",
+        "cancelled_by_user": "A person cancelled it.",
+        "cancelled_by_operator": "The operator of this console cancelled it.",
+        "worker_lost": "The worker was lost, and no other could go on.",
+        "infrastructure_failure": "Our infrastructure failed; the attempts are not to blame.",
+        "config_rejected": "It could not be started as it was asked for.",
+    }
+    first = reason_sentences.get(run.stop_reason, "")
+    if not unplayed:
+        return first
+    return f"{first} {unplayed}; they count as cancelled, none as failed."
+
+
+def recipe_noun(run: Run) -> str:
+    """A recipe that is played once is a recipe; played several times, each is a replay."""
+    noun = "recipe" if run.planned == len(run.task_ids) else "replay"
+    return noun if run.planned == 1 else f"{noun}s"
+
+
+def recipes(run: Run) -> str:
+    """A scripted test's result. Never a rate: it proves the pipeline and says nothing of a model."""
+    return f"{run.success:,} of {run.planned:,} {recipe_noun(run)} verified"
+
+
+def plan(run: Run) -> str:
+    """`20 tasks × 2 copies × 6 rounds`."""
+    parts = [
+        (len(run.task_ids), "task"),
+        (run.spec["parallel_copies"], "copy"),
+        (run.spec["fork_copies"], "fork"),
+    ]
+    parts.append((run.spec["rounds"], "round"))
+    named = [f"{n:,} {_many(word, n)}" for n, word in parts if n > 1 or word == "task"]
+    return " × ".join(named)
+
+
+def _many(word: str, n: int) -> str:
+    if n == 1:
+        return word
+    return "copies" if word == "copy" else f"{word}s"
+
+
+def aim(run: Run) -> str:
+    """What stands under a run's status: how it will end, or why it did."""
+    if run.stop_reason:
+        return _STOP_WORDS.get(run.stop_reason, run.stop_reason)
+    target = run.spec.get("stop_after_valid")
+    return f"Target: {target:,} valid" if target else "Until every attempt ends"

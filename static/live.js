@@ -1,0 +1,100 @@
+/* Live pages. The socket says how far the run's log has come, numbers only; the page then fetches itself again and
+   takes over what differs, so focus, selection and scroll stay. Without this script a reload shows the same. */
+const here = () => document.querySelector("[data-live], [data-poll]");
+const label = (word, on) => document.querySelectorAll("[data-live-label]").forEach(x => {
+  x.classList.toggle("still", !on);
+  x.querySelector("[data-live-word]").textContent = word;
+});
+const count = n => Number(n).toLocaleString("en");
+let announced = 0, gaps = 0, busy = false, again = false, socket, wait = 500;
+
+/* one tree takes over from another, node by node */
+const morph = (now, next) => {
+  if (now.isEqualNode(next)) return;
+  if (now.nodeType !== next.nodeType || now.nodeName !== next.nodeName || now.id !== next.id) { now.replaceWith(document.importNode(next, true)); return; }
+  if (now.nodeType !== 1) { now.nodeValue = next.nodeValue; return; }
+  if (now.hasAttribute("data-keep") && next.hasAttribute("data-keep")) return;
+  const holds = now === document.activeElement && now.matches("input, select, textarea");
+  for (const { name } of [...now.attributes]) if (!next.hasAttribute(name) && name !== "open") now.removeAttribute(name);
+  for (const { name, value } of [...next.attributes]) if (now.getAttribute(name) !== value && !(holds && name === "value")) now.setAttribute(name, value);
+  if (holds) return;
+  const old = [...now.childNodes], fresh = [...next.childNodes];
+  old.slice(fresh.length).forEach(x => x.remove());
+  fresh.forEach((x, i) => old[i] ? morph(old[i], x) : now.append(document.importNode(x, true)));
+};
+
+const renew = async () => {
+  if (busy) { again = true; return; }
+  busy = true; again = false;
+  try {
+    const reply = await fetch(location.href, { headers: { "HX-Request": "true" }, credentials: "same-origin" });
+    if (reply.redirected || !reply.ok) throw new Error(reply.status);
+    const next = new DOMParser().parseFromString(await reply.text(), "text/html");
+    document.title = next.title ? `${next.title} · Deskyard` : document.title;
+    const main = document.getElementById("main"), fresh = next.getElementById("main");
+    if (main && fresh && !document.querySelector("main select:focus")) morph(main, fresh);
+    const ask = document.getElementById("ask-cancel"), askNext = next.getElementById("ask-cancel");
+    if (ask && askNext && !ask.open) morph(ask, askNext); else if (ask && !askNext) ask.remove();
+    const drawn = +(document.querySelector("[data-seq]")?.dataset.seq || 0);
+    if (drawn < announced) { gaps += 1; again = true; }
+    document.querySelectorAll("[data-live-seq]").forEach(x => { x.textContent = `${count(Math.max(drawn, announced))}, ${gaps} gaps`; });
+    document.dispatchEvent(new CustomEvent("deskyard:renewed"));
+    if (here()?.matches("[data-poll]")) label("Live", true);
+  } catch { label("Offline", false); }
+  finally { busy = false; if (again) setTimeout(renew, 250); }
+};
+
+const dial = () => {
+  const at = document.querySelector("[data-live]");
+  if (!at) return;
+  socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${at.dataset.socket}?after=${at.dataset.seq}`);
+  socket.onopen = () => { wait = 500; label("Live", true); renew(); };
+  socket.onmessage = e => { announced = Math.max(announced, JSON.parse(e.data).seq); renew(); };
+  socket.onclose = e => {
+    if (!document.querySelector("[data-live]")) return;
+    if (e.code === 4404) { label("Offline", false); return; }
+    label("Offline, dialling again", false);
+    setTimeout(dial, wait); wait = Math.min(wait * 2, 15000);
+  };
+};
+document.addEventListener("deskyard:renewed", () => { if (socket && !document.querySelector("[data-live]")) { socket.close(); socket = null; } });
+dial();
+/* pages without a run of their own look again every few seconds, and live ones now and then, while somebody looks */
+const every = +(document.querySelector("[data-poll]")?.dataset.poll || 0);
+if (every) { label("Live", true); setInterval(() => { if (!document.hidden && document.querySelector("[data-poll]")) renew(); }, every * 1000); }
+setInterval(() => { if (!document.hidden && document.querySelector("[data-live]")) renew(); }, 10000);
+
+/* clocks that go on between two fetches */
+const clock = s => { const h = Math.floor(s / 3600), m = Math.floor(s / 60) % 60, two = n => String(n).padStart(2, "0"); return h ? `${h}:${two(m)}:${two(s % 60)}` : `${m}:${two(s % 60)}`; };
+setInterval(() => document.querySelectorAll("[data-since]").forEach(x => {
+  const s = Math.floor((Date.now() - Date.parse(x.dataset.since)) / 1000);
+  if (s >= 0 && s < 86400) x.textContent = clock(s);
+}), 1000);
+
+/* what a cell of the grid stands for, fetched when pointed at or focused */
+const tip = document.createElement("div");
+tip.className = "tip sheet floating"; tip.hidden = true; tip.setAttribute("role", "tooltip"); tip.id = "cell-tip";
+document.body.append(tip);
+const known = new Map();
+let over;
+const show = async cell => {
+  over = cell;
+  if (!known.has(cell.href)) {
+    const reply = await fetch(`${cell.href}card/`, { credentials: "same-origin" });
+    if (!reply.ok) return;
+    known.set(cell.href, await reply.text());
+    setTimeout(() => known.delete(cell.href), 5000);
+  }
+  if (over !== cell) return;
+  tip.innerHTML = known.get(cell.href); tip.hidden = false; cell.setAttribute("aria-describedby", tip.id);
+  const box = cell.getBoundingClientRect(), own = tip.getBoundingClientRect();
+  tip.style.left = `${Math.max(8, Math.min(box.left - 12, innerWidth - own.width - 8))}px`;
+  tip.style.top = `${box.top > own.height + 12 ? box.top - own.height - 6 : box.bottom + 6}px`;
+};
+const hide = () => { over = null; tip.hidden = true; };
+for (const [on, off] of [["pointerover", "pointerout"], ["focusin", "focusout"]]) {
+  document.addEventListener(on, e => { const cell = e.target.closest?.("[data-cards] a.cell"); if (cell && cell !== over) show(cell); });
+  document.addEventListener(off, e => { if (e.target.closest?.("[data-cards] a.cell")) hide(); });
+}
+document.addEventListener("scroll", hide, { passive: true, capture: true });
+document.addEventListener("keydown", e => { if (e.key === "Escape") hide(); });
