@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from django.http import FileResponse, HttpResponse
-from django.http.response import HttpResponseBase
+from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import status
@@ -67,11 +66,11 @@ class BlobView(WorkspaceView):
         description="A screenshot or a file that a checker read, by its SHA-256.",
         responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
     )
-    def get(self, request: Request, sha256: str) -> HttpResponseBase:
+    def get(self, request: Request, sha256: str) -> HttpResponse:
         return serve(request, self.workspace, sha256)
 
 
-def serve(request: Request, workspace: Workspace, sha256: str) -> HttpResponseBase:
+def serve(request: Request, workspace: Workspace, sha256: str) -> HttpResponse:
     """The file, for ever the same under its digest; never shown by a browser unless it is a picture."""
     blob = Blob.objects.for_workspace(workspace).filter(sha256=sha256).first() if sha256 else None
     if blob is None:
@@ -83,13 +82,13 @@ def serve(request: Request, workspace: Workspace, sha256: str) -> HttpResponseBa
     if request.headers.get("If-None-Match") == headers["ETag"]:
         return HttpResponse(status=status.HTTP_304_NOT_MODIFIED, headers=headers)
     picture = blob.content_type in _PICTURES.values()
-    return FileResponse(
-        Blob.storage().open(blob.path),
-        content_type=blob.content_type if picture else "application/octet-stream",
-        as_attachment=not picture,
-        filename=f"{blob.sha256}.png" if picture else blob.sha256,
-        headers=headers,
-    )
+    shown, extension = ("inline", "." + blob.content_type[6:]) if picture else ("attachment", "")
+    headers["Content-Disposition"] = f'{shown}; filename="{blob.sha256[:16]}{extension}"'
+    # Whole, not streamed: an ASGI server would gather a file's chunks first anyway.
+    with Blob.storage().open(blob.path) as file:
+        data = file.read()
+    kind = blob.content_type if picture else "application/octet-stream"
+    return HttpResponse(data, content_type=kind, headers=headers)
 
 
 def _read(request: Request) -> bytes:

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.http.response import HttpResponseBase
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -70,7 +70,7 @@ class StepScreenshotView(WorkspaceView):
         responses={(200, "image/png"): OpenApiTypes.BINARY},
         tags=["attempts"],
     )
-    def get(self, request: Request, id: UUID, number: int) -> HttpResponseBase:
+    def get(self, request: Request, id: UUID, number: int) -> HttpResponse:
         attempt_try = _try(self.workspace, id, request)
         if attempt_try is None:
             raise NotFound

@@ -73,7 +73,7 @@ def test_a_reader_gets_a_picture_as_a_picture(api: Callable[..., APIClient], wor
     reply = api("runs:read").get(f"/v1/blobs/{DIGEST}")
     assert reply["Content-Type"] == "image/png"
     assert "immutable" in reply["Cache-Control"]
-    assert b"".join(reply.streaming_content) == PNG
+    assert reply.content == PNG
 
 
 def test_anything_else_is_a_download(api: Callable[..., APIClient]) -> None:
@@ -84,7 +84,7 @@ def test_anything_else_is_a_download(api: Callable[..., APIClient]) -> None:
     assert reply["Content-Type"] == "application/octet-stream"
     assert reply["Content-Disposition"].startswith("attachment")
     assert reply["X-Content-Type-Options"] == "nosniff"
-    assert b"".join(reply.streaming_content) == page
+    assert reply.content == page
 
 
 def test_the_file_of_another_workspace_is_a_404(

@@ -142,7 +142,7 @@ def test_a_step_leads_to_its_screenshot(api: Callable[..., APIClient], played: A
     reply = client.get(address)
     assert reply.status_code == 200
     assert reply["Content-Type"] == "image/png"
-    assert b"".join(reply.streaming_content) == PNG
+    assert reply.content == PNG
     assert client.get(address, headers={"If-None-Match": reply["ETag"]}).status_code == 304
 
 
