@@ -1,16 +1,12 @@
-"""The screen: grab it, encode it, and tell when it has come to rest."""
+"""The screen: grab it and encode it."""
 
 from __future__ import annotations
 
 import ctypes
 import ctypes.util
-import select
 import threading
-import time
 
 from fpng import fpng_ext
-from Xlib.display import Display
-from Xlib.ext import damage as xdamage
 
 _ZPIXMAP = 2
 _ALL_PLANES = ctypes.c_ulong(-1).value
@@ -158,45 +154,3 @@ class _Packer:
     def rgb(self) -> bytes:
         self._composite(_PIXMAN_SRC, self._source, None, self._target, 0, 0, 0, 0, 0, 0, *self._size)
         return self._rgb.raw
-
-
-class Rest:
-    """Tells when nothing is drawn any more, by the X server's own damage reports."""
-
-    def __init__(self, display: str) -> None:
-        self._lock = threading.Lock()
-        self._display = Display(display)
-        self._display.damage_query_version()
-        root = self._display.screen().root
-        self._damage = root.damage_create(xdamage.DamageReportNonEmpty)
-        self._display.sync()
-
-    def wait(self, quiet_ms: float, timeout_ms: float) -> tuple[bool, float]:
-        """Wait until nothing was drawn for `quiet_ms`: (whether it came to that in `timeout_ms`, ms
-        waited).
-        """
-        with self._lock:
-            started = time.monotonic()
-            end = started + timeout_ms / 1000
-            self._drain()
-            quiet_at = started + quiet_ms / 1000
-            while True:
-                now = time.monotonic()
-                if now >= quiet_at:
-                    return True, (now - started) * 1000
-                if now >= end:
-                    return False, (now - started) * 1000
-                select.select([self._display.fileno()], [], [], min(quiet_at, end) - now)
-                if self._drain():
-                    quiet_at = time.monotonic() + quiet_ms / 1000
-
-    def _drain(self) -> bool:
-        """Take in what was reported, and ask for the next report."""
-        drawn = False
-        while self._display.pending_events():
-            self._display.next_event()
-            drawn = True
-        if drawn:
-            self._display.damage_subtract(self._damage)
-            self._display.flush()
-        return drawn

@@ -17,7 +17,8 @@ from . import shell
 from .httpd import Handler, Refused, Reply, Request, json_reply, local_server, unix_server
 from .input import Input
 from .osworld import Osworld
-from .screen import Rest, Screen
+from .rest import Rest
+from .screen import Screen
 from .watchdog import Watchdog
 from .windows import Windows
 

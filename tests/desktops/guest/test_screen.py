@@ -1,0 +1,55 @@
+"""Screenshots, and waiting for the screen to come to rest."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from PIL import Image
+
+from desktops.protocol.actions import Done, Fail, Move, Wait
+from desktops.worker.guest_client import Guest
+
+pytestmark = pytest.mark.desktop
+
+
+def test_a_screenshot_is_the_whole_screen_in_its_colours(guest: Guest) -> None:
+    picture = Image.open(io.BytesIO(guest.screenshot()))
+    assert (picture.format, picture.size, picture.mode) == ("PNG", (1920, 1080), "RGB")
+    assert picture.getpixel((1000, 500)) == (0x2F, 0x48, 0x58)  # the wallpaper, red first
+
+
+def test_an_action_answers_with_the_screen_after_it(guest: Guest) -> None:
+    look = guest.act(Move(x=10, y=10), 40, 1000)
+    assert look.settled
+    assert 40 <= look.settle_ms < 1000
+    assert look.png.startswith(b"\x89PNG")
+
+
+def test_a_screen_that_keeps_changing_does_not_settle_and_the_wait_is_bounded(guest: Guest) -> None:
+    guest.launch(["xfce4-terminal", "-x", "sh", "-c", "while :; do date +%N; sleep 0.02; done"])
+    assert guest.wait_window("terminal", 20)
+    settled = guest.settle(300, 900)
+    assert not settled
+    assert 850 <= settled.settle_ms < 2000
+
+
+def test_a_change_after_a_pause_is_waited_for(guest: Guest) -> None:
+    guest.launch("sleep 0.15; xfce4-terminal")
+    look = guest.act(Wait(seconds=15, window="Terminal"), 200, 5000)
+    assert look.settled
+    assert "Terminal" in look.active_window
+
+
+def test_done_and_fail_touch_nothing(guest: Guest) -> None:
+    before = guest.screenshot()
+    for action in (Done(), Fail()):
+        look = guest.act(action)
+        assert look.settled
+        assert look.settle_ms == 0
+        assert look.png == before
+
+
+def test_waiting_for_a_window_that_never_comes_is_no_error(guest: Guest) -> None:
+    look = guest.act(Wait(seconds=0.3, window="no such window"), 20, 500)
+    assert look.active_window == ""
