@@ -50,8 +50,9 @@ class Child:
 class Children:
     """Use from one thread, the one that lives as long as the process: the kernel watches that thread."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None], on_launch: Callable[[int], None] | None = None) -> None:
         self._say = say
+        self.on_launch = on_launch  # gets the process id of each child as it starts
         self._all: list[Child] = []
 
     def start(self, child: Child) -> None:
@@ -108,6 +109,8 @@ class Children:
                 start_new_session=True,
             )
         child.start_at = 0
+        if self.on_launch is not None:
+            self.on_launch(child.process.pid)
 
     def _start_due(self) -> None:
         for child in self._all:

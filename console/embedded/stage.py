@@ -16,7 +16,8 @@ from types import FrameType
 from typing import Any
 
 from .children import Child, Children
-from .home import PROJECT, Home
+from .guard import Guard
+from .home import PROJECT, AlreadyOwned, Home, owned
 from .postgres import EmbeddedPostgres, PostgresFailed
 from .terminal import StepFailed, Terminal
 
@@ -85,11 +86,36 @@ class Stage:
             engine = provision.ensure_engine(self.home.root, self.terminal.progress)
         except provision.ProvisionError as error:
             raise StepFailed("Preparing the container engine", str(error), error.what_to_do) from error
-        self._held.callback(engine.stop)
+        try:
+            self._held.enter_context(owned(self.home.root / "engine.lock", {"pid": os.getpid()}))
+        except AlreadyOwned:
+            pass  # it belongs to a `make up` that is running, and ends with that
+        else:
+            self._hold_engine(engine)
         self.environment["DESKYARD_ENGINE"] = engine.address
         self.engine_sentence = engine.sentence
         for reason in engine.passed_over:
             self.terminal.line(f"    Not used: {reason}")
+
+    def _hold_engine(self, engine: Any) -> None:
+        guard = Guard(self.home)
+        self._held.callback(guard.release)
+        self._held.callback(engine.stop)
+        self._held.callback(self._sweep, engine.address)
+        self.children.on_launch = guard.watch
+
+    def _sweep(self, address: str) -> None:
+        """Remove the desktops that this folder's worker has left, in case it could not do so itself."""
+        choose = importlib.import_module("desktops.worker.engine.choose")
+        base = importlib.import_module("desktops.worker.engine.base")
+        try:
+            with contextlib.closing(choose.open_engine(address, self.home.root / "worker")) as engine:
+                report = engine.sweep([])
+        except base.EngineError as error:
+            self.terminal.line(f"  Desktops may be left: {error}")
+            return
+        for reason in report.problems:
+            self.terminal.line(f"  A desktop is left: {reason}")
 
     def _image_file(self, name: str) -> Path:
         return self.home.root / f"image-{name}.digest"
