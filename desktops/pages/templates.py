@@ -15,30 +15,35 @@ from desktops.models import Template, TemplateVersion, Worker
 
 @dataclass(frozen=True)
 class VersionRow:
+    """Workers by what they have: `on` and `off` the very image (connected, not connected), `differing` an image
+    of this name and version that was built from something else, which no run of this version uses."""
+
     version: TemplateVersion
-    on: list[Worker]  # connected workers that have the image
-    off: list[Worker]  # those that reported it and are not connected now
-
-    @property
-    def differing(self) -> list[Worker]:
-        """Workers whose image of this name was built from something else."""
-        return [worker for worker in self.on if self.digest_on(worker) not in ("", self.version.digest)]
-
-    def digest_on(self, worker: Worker) -> str:
-        for image in worker.images:
-            if (image["name"], image["version"]) == (self.version.template.name, self.version.version):
-                return str(image.get("digest", ""))
-        return ""
+    on: list[Worker]
+    off: list[Worker]
+    differing: list[Worker]
 
 
 def _rows(workspace: Workspace, versions: list[TemplateVersion]) -> list[VersionRow]:
     workers = list(Worker.objects.for_workspace(workspace))
     rows = []
     for version in versions:
-        having = [one for one in workers if one.has_image(version.template.name, version.version)]
-        on = [one for one in having if one.is_connected]
-        rows.append(VersionRow(version, on, [one for one in having if not one.is_connected]))
+        having = [one for one in workers if one.has_image(version.template.name, version.digest)]
+        named = [one for one in workers if one.is_connected and _names(one, version)]
+        rows.append(
+            VersionRow(
+                version,
+                on=[one for one in having if one.is_connected],
+                off=[one for one in having if not one.is_connected],
+                differing=[one for one in named if one not in having] if version.digest else [],
+            )
+        )
     return rows
+
+
+def _names(worker: Worker, version: TemplateVersion) -> bool:
+    wanted = (version.template.name, version.version)
+    return any((image["name"], image["version"]) == wanted for image in worker.images)
 
 
 @workspace_page

@@ -119,6 +119,8 @@ def _save(request: WorkspaceRequest, draft: Draft, here: Step) -> HttpResponse:
     if here is REVIEW:
         return _launch(request, draft)
     if here is WORKLOAD:
+        if draft.row is None:
+            start(draft)  # what the page proposed is what was answered
         task_set = draft.task_set()
         draft.document.update(picker.read(draft, request.POST, picker.rows(task_set)))
     else:
@@ -170,6 +172,7 @@ def _show(request: WorkspaceRequest, draft: Draft, here: Step) -> HttpResponse:
         "previous": before(here),
         "following": None if here is REVIEW else after(here),
         "errors": errors,
+        "picked": None,
         "wrong": [(LABELS[field], error) for field, error in errors.items()],
         "task_set": task_set,
     }
