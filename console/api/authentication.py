@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q
+from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
 from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
 from knox.auth import TokenAuthentication
@@ -53,7 +54,7 @@ class WorkspaceTokenAuthentication(TokenAuthentication):
 
     def live_token(self, secret: str) -> Token:
         membership = Membership.objects.filter(workspace=OuterRef("workspace"), user=OuterRef("user"))
-        token = (
+        token: Token | None = (
             Token.objects.filter(digest=hash_token(secret.encode("utf-8", "replace").decode()))
             .select_related("user", "workspace")
             .annotate(belongs=Exists(membership))
@@ -78,9 +79,13 @@ class WorkspaceTokenAuthentication(TokenAuthentication):
             Token.objects.filter(unseen, pk=token.pk).update(last_used_at=now)
 
 
+def _unused(request: HttpRequest) -> HttpResponse:
+    raise AssertionError("the check of the CSRF token calls no view")
+
+
 class _CsrfCheck(CsrfViewMiddleware):
-    def _reject(self, request: object, reason: str) -> str:  # type: ignore[override]
-        return reason  # the reason in place of a page
+    def _reject(self, request: HttpRequest, reason: str) -> HttpResponseForbidden:
+        return HttpResponseForbidden(reason)  # the bare reason in place of a page
 
 
 class WorkspaceSessionAuthentication(BaseAuthentication):
@@ -95,14 +100,15 @@ class WorkspaceSessionAuthentication(BaseAuthentication):
         return user, None
 
     def _enforce_csrf(self, request: Request) -> None:
-        check = _CsrfCheck(lambda request: None)  # type: ignore[arg-type,return-value]
+        check = _CsrfCheck(_unused)
         check.process_request(request._request)
-        reason = check.process_view(request._request, lambda: None, (), {})  # type: ignore[arg-type]
-        if reason:
+        refusal = check.process_view(request._request, _unused, (), {})
+        if refusal:
+            reason = refusal.content.decode()
             raise Problem(status.HTTP_403_FORBIDDEN, "csrf_failed", f"CSRF check failed: {reason}")
 
     def _workspace(self, user: User, named: str | None) -> Workspace:
-        mine = Workspace.objects.of(user).order_by(F("name"), "pk")
+        mine = Workspace.objects.of(user).order_by("name", "pk")
         if named is not None:
             found = mine.filter(slug=named).first() if "\x00" not in named else None
             if found is None:

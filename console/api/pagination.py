@@ -28,7 +28,9 @@ class Pages(BasePagination):
     go meanwhile never shift a page.
     """
 
-    def paginate_queryset(self, queryset: QuerySet[Any], request: Request, view: Any = None) -> list[Any]:
+    def paginate_queryset(  # type: ignore[override]  # lists of rows are not paged here
+        self, queryset: QuerySet[Any], request: Request, view: Any = None
+    ) -> list[Any]:
         self.request = request
         self.key: tuple[str, ...] = view.page_key
         self.limit = _limit(request.query_params.get("limit"), getattr(view, "most_rows", MOST))

@@ -20,7 +20,7 @@ class HasScope(BasePermission):
     """
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        if request.user is None:  # asking for the user is what authenticates
+        if not request.user:  # asking for the user is what authenticates; without one it is None
             return False
         scopes: dict[str, Scope] = view.scopes
         method = request.method or ""

@@ -42,7 +42,7 @@ class ProblemSerializer(serializers.Serializer[dict[str, Any]]):
     status = serializers.IntegerField()
     code = serializers.CharField(help_text="Stable; what a client should look at.")
     detail = serializers.CharField(help_text="For people.")
-    errors = FieldProblemSerializer(many=True)
+    errors = FieldProblemSerializer(many=True)  # type: ignore[assignment]  # a field of that name, by DRF's rules
 
 
 class Problem(exceptions.APIException):
@@ -83,8 +83,8 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     headers = {}
     if getattr(problem, "auth_header", None):
         headers["WWW-Authenticate"] = problem.auth_header
-    if isinstance(error, exceptions.Throttled) and error.wait is not None:
-        headers["Retry-After"] = str(error.wait)
+    if isinstance(error, exceptions.Throttled) and getattr(error, "wait", None) is not None:
+        headers["Retry-After"] = str(error.wait)  # type: ignore[attr-defined]  # the stubs forget it
     return Response(body(problem), status=problem.status_code, headers=headers, content_type=CONTENT_TYPE)
 
 

@@ -29,7 +29,9 @@ class ApiSchema(AutoSchema):
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
         for code in sorted(self._problem_codes()):
             if code not in bodies:
-                described = self._get_response_for_code(ProblemSerializer, code, [CONTENT_TYPE], direction)
+                described = self._get_response_for_code(  # type: ignore[no-untyped-call]
+                    ProblemSerializer, code, [CONTENT_TYPE], direction
+                )
                 bodies[code] = {**described, "description": PROBLEMS[code]}
         return bodies
 

@@ -10,7 +10,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from securesystemslib.dsse import Envelope
-from securesystemslib.signer import CryptoSigner
+from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]  # its documented home
 
 IN_TOTO = "application/vnd.in-toto+json"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, ClassVar, NoReturn
 
@@ -10,7 +10,8 @@ from django.http import Http404
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView
-from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.negotiation import BaseContentNegotiation, DefaultContentNegotiation
+from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -26,15 +27,14 @@ from .schema import ApiSchema
 class AlwaysJSON(BaseContentNegotiation):
     """Replies do not depend on Accept: a client that asks for a picture still gets its error as a problem document."""
 
-    def select_parser(self, request: Request, parsers: Sequence[Any]) -> Any:
-        from rest_framework.negotiation import DefaultContentNegotiation
-
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> Any:
         return DefaultContentNegotiation().select_parser(request, parsers)
 
     def select_renderer(
-        self, request: Request, renderers: Sequence[BaseRenderer], format_suffix: str | None = None
+        self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
     ) -> tuple[BaseRenderer, str]:
-        return renderers[0], str(renderers[0].media_type)
+        renderer = next(iter(renderers))
+        return renderer, str(renderer.media_type)
 
 
 class WorkspaceView(APIView):

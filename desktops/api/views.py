@@ -46,4 +46,5 @@ class WorkerListView(WorkspaceList):
 
     def get_queryset(self) -> QuerySet[Any]:
         held = Count("computers", filter=Q(computers__stopped_at=None))
-        return Worker.objects.for_workspace(self.workspace).annotate(held=held)
+        workers: QuerySet[Any] = Worker.objects.for_workspace(self.workspace).annotate(held=held)
+        return workers

@@ -40,7 +40,7 @@ class CountsSerializer(serializers.Serializer[scoring.Counts]):
     invalid = serializers.IntegerField()
     not_checked = serializers.IntegerField()
     success = serializers.IntegerField()
-    fail = serializers.IntegerField()
+    fail = serializers.IntegerField()  # type: ignore[assignment]  # DRF takes declared fields off the class
 
 
 class CostSerializer(serializers.Serializer[scoring.Cost]):
@@ -231,7 +231,9 @@ class StepSerializer(serializers.ModelSerializer[Step]):
 
 class EventSerializer(serializers.ModelSerializer[Event]):
     attempt = serializers.IntegerField(source="attempt_number", allow_null=True, help_text="Its number.")
-    data = serializers.SerializerMethodField(help_text="As `kind` and `version` say.")
+    data = serializers.SerializerMethodField(  # type: ignore[assignment]  # DRF takes it off the class
+        help_text="As `kind` and `version` say."
+    )
 
     class Meta:
         model = Event

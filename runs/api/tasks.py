@@ -25,7 +25,7 @@ class TaskSetListView(WorkspaceList):
     page_key = ("name",)
 
     def get_queryset(self) -> QuerySet[Any]:
-        return (
+        sets: QuerySet[Any] = (
             TaskSet.objects.for_workspace(self.workspace)
             .current()
             .defer("refused")
@@ -33,6 +33,7 @@ class TaskSetListView(WorkspaceList):
                 task_count=Count("tasks"), recipe_count=Count("tasks", filter=Q(tasks__recipe__isnull=False))
             )
         )
+        return sets
 
 
 @extend_schema(summary="Tasks of a set", description="In the set's order.", tags=["material"])

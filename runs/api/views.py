@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -29,9 +29,9 @@ from .serializers import AttemptSerializer, EnvelopeSerializer, EventSerializer,
 
 def run_or_404(workspace: Workspace, id: UUID) -> Run:
     """Another workspace's run is as absent as one that never was."""
-    return get_object_or_404(
-        Run.objects.for_workspace(workspace).select_related("workspace", "budget"), pk=id
-    )
+    runs = Run.objects.for_workspace(workspace).select_related("workspace", "budget")
+    run: Run = get_object_or_404(runs, pk=id)
+    return run
 
 
 class RunListView(WorkspaceList):
@@ -69,7 +69,9 @@ class RunListView(WorkspaceList):
 
     def _create(self) -> Response:
         try:
-            run = create_run(workspace=self.workspace, document=self.request.data, actor=self.actor)
+            run = create_run(
+                workspace=self.workspace, document=cast(Any, self.request.data), actor=self.actor
+            )
         except SpecRejected as error:
             raise rejected(error) from error
         run.refresh_from_db()
