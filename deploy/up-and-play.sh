@@ -9,7 +9,7 @@ make up &
 up=$!
 trap 'kill -INT "$up" 2>/dev/null || true' EXIT
 
-until [ -x .venv/bin/python ] && .venv/bin/python -m console.embedded is-up; do
+until [ -f .venv/deskyard.lock ] && .venv/bin/python -m console.embedded is-up; do
     kill -0 "$up" 2>/dev/null || { echo "make up has ended by itself" >&2; exit 1; }
     sleep 2 # between two looks
 done
