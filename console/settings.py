@@ -157,6 +157,7 @@ STATICFILES_DIRS = [
         for prefix, path in (
             ("tabler", BASE_DIR / "node_modules/@tabler/core/dist/css"),
             ("uplot", BASE_DIR / "node_modules/uplot/dist"),
+            ("inter", BASE_DIR / "node_modules/@fontsource-variable/inter/files"),
             ("novnc", BASE_DIR / "node_modules/@novnc/novnc"),
         )
         if path.is_dir()

@@ -48,7 +48,7 @@ def event_log(request: WorkspaceRequest, number: int) -> HttpResponse:
     download = reverse("run-events-download", args=[request.workspace.slug, run.number])
     context = {
         "page": page,
-        "told": [(event, sentences.describe(event)) for event in reversed(page.rows)],
+        "told": [(event, sentences.describe(event)) for event in page.rows],
         "kind_words": sentences.KIND_WORDS,
         "asked": request.GET,
         "groups": [(name, name.capitalize()) for name in GROUPS],

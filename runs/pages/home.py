@@ -106,7 +106,11 @@ def slots(workspace: Any, workers: list[Worker]) -> dict[str, Any]:
     for worker_id, group in held:
         by_worker[worker_id].append(numbers.get(group))
     shown = [
-        (worker, by_worker[worker.pk], range(max(0, worker.slots - len(by_worker[worker.pk]))))
+        (
+            worker,
+            by_worker[worker.pk],
+            range(max(0, worker.slots - len(by_worker[worker.pk])) * worker.is_connected),
+        )
         for worker in workers
         if worker.is_connected or by_worker[worker.pk]
     ]

@@ -18,12 +18,13 @@ from runs import scoring
 from runs.models import Attempt, Run
 from runs.pages import sentences, waffle
 from runs.pages.forecast import forecast
-from runs.pages.gauges import gauges, key
 from runs.pages.frame import never_stored, render_tab
+from runs.pages.gauges import gauges, key
 from runs.pages.loaders import run_or_404
 
 EVENTS_SHOWN = 6
 HELD_SHOWN = 4
+SEEN_SHOWN = 6
 
 
 @require_safe
@@ -48,6 +49,7 @@ def overview(request: WorkspaceRequest, number: int) -> HttpResponse:
         "no_verdict": scoring.no_verdict_reasons(run),
         "reason_words": sentences.INVALID_REASONS,
         "held_now": held_now(run),
+        "seen": seen(run),
         "receipt": receipt(run),
         "feed": feed(run),
         **progress(run, request.GET.get("tasks", "")),
@@ -95,6 +97,12 @@ def held_now(run: Run) -> list[Attempt]:
         .select_related("computer__worker", "task")
         .order_by("-number")[:HELD_SHOWN]
     )
+
+
+def seen(run: Run) -> list[Attempt]:
+    """The attempts with a picture that ended last, newest first."""
+    ended = run.attempts.filter(status__in=("done", "error")).exclude(computer__last_screenshot="")
+    return list(ended.select_related("computer", "task").order_by("-number")[:SEEN_SHOWN])
 
 
 def receipt(run: Run) -> dict[str, Any]:

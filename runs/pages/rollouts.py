@@ -54,10 +54,13 @@ FILTERS: Final = ("status", "verifier", "outcome", "q", "task", "worker", "tries
 
 
 def filtered(run: Run, asked: QueryDict) -> QuerySet[Attempt]:
-    """Values outside the vocabulary filter nothing, so an old address still shows a page."""
+    """What has begun, unless a status is asked for: the newest of these is what people look for in a run that plays.
+    Values outside the vocabulary filter nothing, so an old address still shows a page."""
     attempts = run.attempts.all()
     status = asked.get("status")
-    if status == "playing":
+    if not status:
+        attempts = attempts.exclude(status=Attempt.Status.QUEUED)
+    elif status == "playing":
         attempts = attempts.filter(status__in=Attempt.LIVE)
     elif status in Attempt.Status.values:
         attempts = attempts.filter(status=status)
@@ -93,6 +96,7 @@ def axes(run: Run, asked: QueryDict) -> list[tuple[str, str, list[Choice]]]:
             "status",
             "Status",
             [
+                ("all", "All", run.planned),
                 ("done", "Done", run.done),
                 ("error", "Error", run.error),
                 ("playing", "Running", playing),
@@ -123,7 +127,10 @@ def axes(run: Run, asked: QueryDict) -> list[tuple[str, str, list[Choice]]]:
         (
             name,
             word,
-            [_choice(asked, name, "", "Any", None), *(_choice(asked, name, *value) for value in values)],
+            [
+                _choice(asked, name, "", "Begun" if name == "status" else "Any", None),
+                *(_choice(asked, name, *value) for value in values),
+            ],
         )
         for name, word, values in columns
     ]

@@ -65,6 +65,11 @@ class Told(NamedTuple):
     sentence: str
     of_attempt: bool = True
 
+    @property
+    def alone(self) -> str:
+        """As a sentence of its own. A computer keeps its small c."""
+        return self.sentence[:1].upper() + self.sentence[1:] if self.of_attempt else self.sentence
+
 
 def reason(code: str) -> str:
     return INVALID_REASONS.get(code, code.replace("_", " ").capitalize())
@@ -175,7 +180,7 @@ def feed_sentence(event: Event) -> Told:
     told = describe(event)
     if told.of_attempt and event.attempt_number is not None:
         return told._replace(sentence=f"Attempt {event.attempt_number:,} {told.sentence}")
-    return told._replace(sentence=told.sentence[:1].upper() + told.sentence[1:])
+    return told
 
 
 def why_stopped(run: Run) -> str:
