@@ -10,6 +10,7 @@ import pytest
 
 from desktops.protocol import messages
 from desktops.protocol.attempt import AttemptEnded, ComputerStarted
+from desktops.worker import host
 from desktops.worker.blobs import BlobStore
 from desktops.worker.config import Config
 from desktops.worker.engine.base import EngineFacts, SweepReport
@@ -108,7 +109,8 @@ def until(holds: Callable[[], object], seconds: float = 10) -> None:
 
 
 @pytest.fixture
-def house(tmp_path):
+def house(tmp_path, monkeypatch):
+    monkeypatch.setattr(host, "STOP_EARLY", timedelta(seconds=1))
     house = House(tmp_path)
     house.host.start()
     yield house

@@ -109,7 +109,7 @@ async def test_money_ends_a_desktop_before_its_time(tmp_path, console):
     engine = FakeEngine()
     engine.on_call = slow(0.5)
     async with worker(console, tmp_path, engine):
-        await console.offer("a", order(recipe=LONG), seconds=3)
+        await console.offer("a", order(recipe=LONG), seconds=5)
         ended = await console.ended("a")
         assert ended["invalid_reasons"] == ["paid_until_reached"]
 
