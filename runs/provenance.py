@@ -3,7 +3,7 @@
 An in-toto statement in a DSSE envelope. Its subject is the run's attempts and its event log, by digest:
 
 * attempts: SHA-256 over one canonical JSON line an attempt, in order of number, as under `attempts`;
-* events: SHA-256 over one canonical JSON line an event, in order of seq, as the API gives them without `sentence`.
+* events: SHA-256 over one canonical JSON line an event, in order of seq, as the API gives them.
 
 Above INLINE attempts the lines are left out and the digest stands for them: the API's attempts, the same fields,
 hash to it.
