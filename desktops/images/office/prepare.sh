@@ -17,4 +17,10 @@ test -s /tmp/prepare/first.ods
 version=$(as_user soffice --version | sed -nE 's/^LibreOffice ([0-9]+\.[0-9]+).*/\1/p')
 python3 /opt/deskyard/build/libreoffice.py "$home/.config/libreoffice/4/user/registrymodifications.xcu" "$version"
 chown -R $uid:$gid "$home/.config/libreoffice"
+
+# GIMP asks all its plug-ins what they can do when it first runs, which takes longer than everything after it.
+as_user timeout 300 gimp --no-interface --batch '(gimp-quit 0)' >/dev/null 2>&1
+test -s "$home/.config/GIMP/2.10/pluginrc"
+printf '(check-updates no)\n(color-profile-policy keep)\n' >> "$home/.config/GIMP/2.10/gimprc"
+chown -R $uid:$gid "$home/.config/GIMP"
 rm -rf /tmp/prepare
