@@ -136,7 +136,7 @@ def read_step(step: Step, form: QueryDict) -> dict[str, Any]:
             values[name] = typed
     if step is BUDGET and not values["spend_cap_usd"]:
         # Missing, not malformed: "This field is required." is what the person should read.
-        values["spend_cap_usd"] = None
+        del values["spend_cap_usd"]
     return values
 
 

@@ -173,7 +173,7 @@ def _show(request: WorkspaceRequest, draft: Draft, here: Step) -> HttpResponse:
         "following": None if here is REVIEW else after(here),
         "errors": errors,
         "picked": None,
-        "wrong": [(LABELS[field], error) for field, error in errors.items()],
+        "wrong": [(LABELS[field], errors[field]) for field in here.fields if field in errors],
         "task_set": task_set,
     }
     context |= {
