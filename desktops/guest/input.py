@@ -171,6 +171,7 @@ class Input:
             for level, symbol in enumerate(symbols[:2]):
                 if symbol != NO_SYMBOL:
                     self._codes.setdefault(symbol, (code, level == 1))
+        self._display.sync()  # the change must not wait for the first key that is pressed
 
     def _code(self, symbol: int) -> tuple[int, bool]:
         """(keycode, whether shift goes with it)."""
