@@ -44,6 +44,12 @@ class Stage:
         self.children.stop()
         self._held.close()
 
+    def watch(self, seconds: float) -> None:
+        """Wait, meanwhile keep the children going. Raises Ended when the terminal was closed."""
+        self.children.watch(seconds)
+        if self.terminal.was_closed():
+            raise Ended("its terminal was closed")
+
     def database(self, *, durable: bool = True) -> None:
         """The server of DATABASE_URL where that is set, else the embedded one."""
         if self.environment.get("DATABASE_URL"):
@@ -146,7 +152,7 @@ class Stage:
         codes: list[int] = []
         child = self.image(name, on_end=codes.append)
         while not codes:
-            self.children.watch(0.5)
+            self.watch(0.5)
             if (words := child.last_words()) != "nothing":
                 self.terminal.progress(words)
         if codes[0]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import select
 import sys
 import time
 from collections.abc import Iterator
@@ -26,8 +27,17 @@ class Terminal:
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
         self._live = self._out.isatty()
+        self._gone = False
         self._told = 0.0
         self._open = ""  # an unfinished line that the next one replaces
+
+    def was_closed(self) -> bool:
+        """Has the terminal gone away? The kernel tells only the first process on it, which may be make."""
+        if self._gone or not self._live:
+            return self._gone
+        poll = select.poll()
+        poll.register(self._out, 0)
+        return bool(poll.poll(0))
 
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -71,7 +81,7 @@ class Terminal:
             self._out.write(text)
             self._out.flush()
         except (OSError, ValueError):  # the terminal is gone; the logs are not
-            self._out = io.StringIO()
+            self._gone, self._live, self._out = self._live, False, io.StringIO()
 
 
 def _seconds(value: float) -> str:

@@ -150,7 +150,7 @@ class _Up:
         child = self._building = self.stage.image(NEXT_IMAGE, on_end=ended)
 
     def _watch(self, seconds: float) -> None:
-        self.stage.children.watch(seconds)
+        self.stage.watch(seconds)
         if self._building is not None and (words := self._building.last_words()) != "nothing":
             self.terminal.progress(words)
 

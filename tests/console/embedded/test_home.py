@@ -70,3 +70,15 @@ def test_a_terminal_that_was_closed_stops_nothing() -> None:
         terminal.line("nobody reads this")
         terminal.line("nor this")
         os.dup2(os.open(os.devnull, os.O_WRONLY), writer)
+
+
+def test_a_terminal_that_was_closed_is_noticed_with_and_without_writing_to_it() -> None:
+    for writes in (False, True):
+        master, slave = os.openpty()
+        with os.fdopen(slave, "w") as out:
+            terminal = Terminal(out)
+            assert not terminal.was_closed()
+            os.close(master)
+            if writes:
+                terminal.line("nobody reads this")
+            assert terminal.was_closed()
