@@ -43,12 +43,15 @@ network_backend = "netavark"
 
 _CRIU = "ghost-limit 1073741824\nfile-locks\nlink-remap\ntcp-close\n"
 
-# A desktop without a network still needs lo, and a restored one gets a namespace where lo is down.
+# A desktop without a network still needs lo, and a restored one gets a namespace where lo is down. One that has
+# another link (a network was asked for, or it is the host's own) is left as it is.
 _LOOPBACK = """#!/bin/sh
 pid=$(sed -nE 's/.*"pid":([0-9]+).*/\\1/p')
-exec nsenter -t "$pid" -n sh -ec "ip link set lo up
-ip addr add 10.0.2.15/32 dev lo
-ip route add default dev lo"
+exec nsenter -t "$pid" -n sh -ec '
+if ip -o link show up | grep -qv ": lo:"; then exit 0; fi
+ip link set lo up
+ip addr replace 10.0.2.15/32 dev lo
+ip route replace default dev lo'
 """
 
 _POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}\n'
