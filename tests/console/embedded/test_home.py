@@ -82,3 +82,4 @@ def test_a_terminal_that_was_closed_is_noticed_with_and_without_writing_to_it() 
             if writes:
                 terminal.line("nobody reads this")
             assert terminal.was_closed()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), slave)
