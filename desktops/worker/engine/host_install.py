@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from .base import EngineError
@@ -44,21 +45,25 @@ def installed() -> dict[str, str]:
         return {}
 
 
-def lay(name: str, digest: str, progress: Progress) -> None:
-    """Install a template. Raises EngineError with the step that failed."""
-    from desktops.images import build
+def lay(
+    name: str, digest: str, progress: Progress, when_free: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """Install a template. What a live desktop uses is only touched inside `when_free`, when there is none.
 
+    Raises EngineError with the step that failed.
+    """
     if os.geteuid() != 0:
         raise EngineError("only root can install a template on this machine")
     _packages(name, progress)
-    progress(f"template {name}: programs and user")
-    _programs(build)
-    user = _make_account()
-    _pristine(name, user, progress)
-    names = installed() | {name: digest}
-    temporary = INSTALLED.with_suffix(".new")
-    temporary.write_text(json.dumps(names))
-    temporary.rename(INSTALLED)
+    with when_free():
+        progress(f"template {name}: programs and user")
+        _programs()
+        user = _make_account()
+        _pristine(name, user, progress)
+        names = installed() | {name: digest}
+        temporary = INSTALLED.with_suffix(".new")
+        temporary.write_text(json.dumps(names))
+        temporary.rename(INSTALLED)
 
 
 def _packages(name: str, progress: Progress) -> None:
@@ -85,7 +90,7 @@ def _has_package(package: str) -> bool:
     return done.stdout.strip() == "installed"
 
 
-def _programs(build: object) -> None:
+def _programs() -> None:
     """The guest agent, its Python packages and the programs of every template."""
     from desktops.images.build import GUEST, HERE, TEMPLATES, wheels
 

@@ -15,8 +15,8 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Collection
-from contextlib import closing
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ LOCK = Path("/run/deskyard-desktop.lock")
 SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108  (what the last desktop left there goes)
 DISPLAY_NUMBER = 0
 END_SECONDS = 10.0
+FREE_SECONDS = 3600.0  # an attempt may be long
 
 
 def why_not() -> str:
@@ -69,7 +70,7 @@ class HostInstaller:
         digest = recipe_digest(name)
         if host_install.installed().get(name) != digest:
             try:
-                host_install.lay(name, digest, progress)
+                host_install.lay(name, digest, progress, lambda: _when_free(progress))
             except (EngineError, OSError, subprocess.CalledProcessError) as error:
                 raise BuildFailed(str(error)) from error
         return f"sha256:{digest}"
@@ -293,6 +294,25 @@ def _exclusive() -> Any:
     file = LOCK.open("w")
     fcntl.flock(file, fcntl.LOCK_EX)
     return file
+
+
+@contextmanager
+def _when_free(progress: host_install.Progress) -> Iterator[None]:
+    """Holds the lock at a moment when no desktop lives. Raises EngineError when none such comes for long."""
+    end, told = time.monotonic() + FREE_SECONDS, 0.0
+    while True:
+        with closing(_exclusive()):
+            if _read_record() is None:
+                yield
+                return
+        if time.monotonic() > end:
+            raise EngineError(
+                f"this machine's one desktop was in use for {FREE_SECONDS:g} s: try again later"
+            )
+        if time.monotonic() - told > 5:
+            told = time.monotonic()
+            progress("waiting until this machine's one desktop is free")
+        time.sleep(0.2)  # between two probes
 
 
 def _read_record() -> dict[str, Any] | None:
