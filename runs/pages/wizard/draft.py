@@ -77,6 +77,8 @@ class Draft:
         """The document that launch hands to `create_run`: its keys in their order, defaults filled in."""
         empty = {"stop_after_valid": None, "model": None, "name": ""}
         known = {**DEFAULTS, **empty, **self.document}
+        if not known["name"]:
+            del known["name"]  # left out, it is made from the tasks
         return {name: known[name] for name in spec.FIELDS if name in known}
 
     def number(self, name: str) -> int:

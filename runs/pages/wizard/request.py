@@ -37,7 +37,7 @@ def samples(document: dict[str, Any]) -> list[Sample]:
             "from deskyard import Client",
             "",
             f'client = Client("{settings.PUBLIC_URL}")  # reads DESKYARD_TOKEN',
-            f"run = client.create_run(**{_as_python(document)})",
+            f"run = client.create_run({_as_arguments(document)})",
             "print(run.number, run.status, run.url)",
         ]
     )
@@ -61,20 +61,26 @@ def as_json(document: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
-def _filled(values: list[Any], width: int = 84) -> str:
+def _filled(values: list[Any], indent: str = "    ", width: int = 84) -> str:
     lines, line = [], ""
     for index, value in enumerate(values):
         item = json.dumps(value, ensure_ascii=False) + ("," if index < len(values) - 1 else "")
         if line and len(line) + len(item) + 1 > width:
             lines.append(line)
             line = ""
-        line = f"{line} {item}" if line else f"    {item}"
+        line = f"{line} {item}" if line else indent + item
     return "\n".join([*lines, line])
 
 
-def _as_python(document: dict[str, Any]) -> str:
-    items = ",\n".join(f"    {name!r}: {value!r}" for name, value in document.items())
-    return "{\n" + items + ",\n}"
+def _as_arguments(document: dict[str, Any]) -> str:
+    """Keyword arguments of a Python call, one a line. JSON's strings, numbers and lists of them are Python's too."""
+    lines = []
+    for name, value in document.items():
+        if isinstance(value, list) and value:
+            lines.append(f"    {name}=[\n{_filled(value, ' ' * 8)}\n    ],")
+        else:
+            lines.append(f"    {name}={'None' if value is None else json.dumps(value, ensure_ascii=False)},")
+    return "\n" + "\n".join(lines) + "\n"
 
 
 def coloured(body: str) -> SafeString:
