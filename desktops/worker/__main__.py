@@ -56,7 +56,8 @@ async def serve(config: Config, *, engine: Engine | None = None, stop: asyncio.E
     for sign in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sign, stop.set)
     try:
-        engine = engine or await asyncio.to_thread(open_engine, config.engine, config.home, config.slots)
+        if engine is None:
+            engine = await asyncio.to_thread(open_engine, config.engine, config.home, config.slots)
         try:
             await _serve(config, engine, spool, stop)
         finally:

@@ -20,7 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from desktops.protocol import messages
 
 from .blobs import BlobRefused, BlobStore, Uploader
-from .spool import Spool, Spooled
+from .spool import Spool, Spooled, SpoolFull
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,8 @@ BATCH = 200  # items in a report, as the protocol allows
 UNACKNOWLEDGED = 2000  # items in flight: past this the console is given time to store them
 ROOM = messages.MAX_FRAME - 1024  # bytes of items in one frame, envelope aside
 WELCOME_SECONDS = 10
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds between two attempts to connect
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 4.0  # seconds between two attempts to connect: well below a lease's time
+SLOW_PAUSE = 10.0  # seconds, when trying again at once changes nothing
 PING_SECONDS = 5  # a console that vanished without a word is noticed after two of these
 QUIET_CLOSE_SECONDS = 1.0
 # What the console means when it closes; the worker goes on trying, slowly, in case somebody mends it.
@@ -40,7 +41,7 @@ CLOSE_CODES = {
 
 
 class Listener(Protocol):
-    """What the link tells, on its event loop. No call may block."""
+    """What the link tells, on its event loop: `on_…` must not wait. hello and heartbeat come from a thread."""
 
     def on_offer(self, offer: messages.Offer) -> None: ...
     def on_extend(self, extend: messages.Extend) -> None: ...
@@ -116,19 +117,19 @@ class Link:
                 why = CLOSE_CODES.get(code, str(error))
                 log.warning("the connection to the console ended: %s", why)
                 if code in CLOSE_CODES:
-                    pause = (
-                        LONGEST_PAUSE  # trying again at once changes nothing, and two of a name would fight
-                    )
+                    pause = SLOW_PAUSE  # at once would change nothing, and two of one name would fight
+            except SpoolFull as error:
+                log.error("%s; what the console has stored cannot be forgotten here yet", error)
+                pause = SLOW_PAUSE
             except InvalidStatus as error:
                 status = error.response.status_code
                 hint = "; is the token right?" if status in (401, 403) else ""
                 log.warning("the console at %s answered %s%s", self._url, status, hint)
             except (OSError, TimeoutError, WebSocketException, InvalidHandshake) as error:
-                log.warning(
-                    "no connection to the console at %s: %s", self._url, error or type(error).__name__
-                )
+                why = str(error) or type(error).__name__
+                log.warning("no connection to the console at %s: %s", self._url, why)
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))
-            pause = min(pause * 2, LONGEST_PAUSE)
+            pause = min(pause * 2, max(pause, LONGEST_PAUSE))
 
     async def drained(self, seconds: float) -> bool:
         """Wait until everything in the spool is acknowledged, at most that long."""
@@ -142,9 +143,15 @@ class Link:
         return True
 
     async def _greet(self, socket: ClientConnection) -> None:
-        await socket.send(self._listener.hello().model_dump_json())
+        # Said from a thread, as each heartbeat is: both read the spool, and its disk may be slow.
+        hello = await asyncio.to_thread(self._listener.hello)
+        await socket.send(hello.model_dump_json())
         async with asyncio.timeout(WELCOME_SECONDS):
-            first = messages.from_console.validate_json(await socket.recv())
+            frame = await socket.recv()
+            try:
+                first = messages.from_console.validate_json(frame)
+            except ValidationError as error:
+                raise _Resync(f"the console's first message is none: {error.errors()[0]['msg']}") from error
             if isinstance(first, messages.Refused):
                 raise _Resync(f"the console refused this worker: {first.code}: {first.detail}")
         if not isinstance(first, messages.Welcome):
@@ -222,7 +229,8 @@ class Link:
     async def _heartbeats(self, socket: ClientConnection) -> None:
         while True:
             self._beat.clear()
-            await socket.send(self._listener.heartbeat().model_dump_json())
+            beat = await asyncio.to_thread(self._listener.heartbeat)
+            await socket.send(beat.model_dump_json())
             try:
                 async with asyncio.timeout(messages.HEARTBEAT_SECONDS):
                     await self._beat.wait()
