@@ -41,7 +41,6 @@ BROKEN = (EngineError, StartFailed, GuestError, OSError)
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
-    signal.signal(signal.SIGTERM, _end)
     began = time.monotonic()
     conditions = look()
     print(conditions.sentence(), flush=True)
@@ -98,4 +97,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)  # so that the desktop it measures goes with it
     raise SystemExit(main())
