@@ -25,6 +25,7 @@ APPS: Final = {
     "multi_apps": "Several apps",
     "pdf": "PDF",
     "file_manager": "Files",
+    "settings": "Settings",
     "files": "Files",
 }
 
@@ -58,3 +59,9 @@ def gigabytes(megabytes: int | None) -> str:
     return (
         f"{megabytes / 1024:.1f}".rstrip("0").rstrip(".") + " GB" if megabytes >= 1024 else f"{megabytes} MB"
     )
+
+
+@register.filter
+def is_start_of(title: str, instruction: str) -> bool:
+    """Whether a title is only the beginning of the instruction, so that saying both says the same twice."""
+    return instruction.strip().startswith(title.rstrip("…").rstrip())

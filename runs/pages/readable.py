@@ -50,8 +50,26 @@ _ACTIONS = {
 }
 
 
+# Where a checker reads, in words; getters that are not here are named as they are.
+_SOURCES = {
+    "rule": "This, exactly",
+    "vm_command_line": "What a command prints",
+    "vm_command_error": "What a command complains",
+    "vm_file": "A file of the desktop",
+    "vm_terminal_output": "What the terminal shows",
+    "bundled_file": "A file that comes with the task",
+    "cloud_file": "A file that comes with the task",
+    "cache_file": "A file that was put into place",
+    "accessibility_tree": "The accessibility tree",
+    "bookmarks": "The browser’s bookmarks",
+    "profile_name": "The browser’s profile name",
+}
+
+
 def step(one: SetupStep) -> Line:
     icon, words = _STEPS.get(one.type, ("settings", one.type.replace("_", " ").capitalize()))
+    if one.type == "sleep":
+        return Line(icon, words, "", f"in place of {_parameters(one.parameters)} s")
     return Line(icon, words, _parameters(one.parameters))
 
 
@@ -73,7 +91,18 @@ def actions(recipe: Any) -> list[Line]:
 
 
 def as_json(document: Any) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    """Indented JSON; the bytes of files, which nobody reads, are cut short."""
+    return json.dumps(_without_bytes(document), indent=2, ensure_ascii=False)
+
+
+def _without_bytes(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        return {key: _without_bytes(item, key) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_bytes(item) for item in value]
+    if name == "content_base64" and isinstance(value, str) and len(value) > 64:
+        return f"{value[:48]}… ({len(value):,} characters)"
+    return value
 
 
 def _action(one: dict[str, Any]) -> Line:
@@ -107,19 +136,40 @@ def _action(one: dict[str, Any]) -> Line:
 def _source(source: Source | None) -> Line | None:
     if source is None:
         return None
-    return Line("search", source.type.replace("_", " ").capitalize(), _parameters(source.parameters))
+    words = _SOURCES.get(source.type) or source.type.replace("_", " ").capitalize()
+    rules = source.parameters.get("rules")
+    if source.type == "rule" and isinstance(rules, dict):
+        if set(rules) == {"expected"}:
+            return Line("equal", words, _short(json.dumps(rules["expected"], ensure_ascii=False)))
+        return Line("equal", "These rules", _parameters(rules))
+    return Line("search", words, _parameters(source.parameters))
 
 
 def _parameters(parameters: dict[str, Any]) -> str:
-    """`path: /home/user/a.xlsx; …`: a single parameter without its name."""
-    if len(parameters) == 1:
-        return _short(_value(next(iter(parameters.values()))))
-    return _short("; ".join(f"{name}: {_value(value)}" for name, value in parameters.items()))
+    """`path: /home/user/a.xlsx; …`: a single parameter without its name, files by their paths, no file's bytes."""
+    shown = {name: value for name, value in parameters.items() if name not in ("content_base64", "shell")}
+    if "path" in shown:
+        shown.pop("dest", None)
+    if len(shown) == 1:
+        return _short(_value(next(iter(shown.values()))))
+    return _short("; ".join(f"{name}: {_value(value)}" for name, value in shown.items()))
+
+
+def _file(one: dict[str, Any]) -> str:
+    """`~/a.png, 3,412 bytes` or `~/a.xlsx from https://…`."""
+    if "content_base64" in one:
+        size = len(one["content_base64"]) * 3 // 4 - one["content_base64"][-2:].count("=")
+        return f"{one['path']}, {size:,} bytes"
+    return f"{one['path']} from {one['url']}" if "url" in one else str(one["path"])
 
 
 def _value(value: Any) -> str:
+    if value == []:
+        return "none"
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return " ".join(value)
+    if isinstance(value, list) and all(isinstance(item, dict) and "path" in item for item in value):
+        return "; ".join(_file(item) for item in value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
