@@ -44,6 +44,8 @@
     if (e.key === "ArrowRight" || e.key === "ArrowLeft") { e.preventDefault(); go(now() + (e.key === "ArrowRight" ? 1 : -1)); }
     if (e.key === " " && one("[data-play]") && !e.target.closest("button, a, summary")) { e.preventDefault(); play(); }
   });
+  const start = one(".reel [aria-current]");
+  if (start) start.parentElement.scrollLeft = start.offsetLeft - start.parentElement.clientWidth / 2;
   /* while it plays, new steps are shown as they come, unless somebody has chosen one */
   let asked = now();
   document.addEventListener("deskyard:renewed", () => { const last = rows().length; if (!last) return; if (!chosen) go(last, false); else go(asked, false); });

@@ -59,12 +59,14 @@ def overview(request: WorkspaceRequest, number: int) -> HttpResponse:
 
 def progress(run: Run, page: str) -> dict[str, Any]:
     """The grid and, for an evaluation, the rate. The same number of queries at every size."""
-    totals = scoring.task_totals([run]).get(run.pk, {})
-    rate = None if run.is_scripted else scoring.rate(totals)
     if run.planned <= waffle.CELLS:
         grid = waffle.rows(run, waffle.tasks_of(run))
+        rate = None if run.is_scripted else scoring.rate({row.task.pk: row.total for row in grid})
         wide = any(len(row.cells) > waffle.CELLS_IN_HALF_A_ROW for row in grid) or len(grid) < 4
-        return {"rate": rate, "rows": grid, "wide": wide, "halves": _halves(grid, wide)}
+        roomy = all(len(row.cells) <= waffle.ROOMY_CELLS for row in grid)
+        return {"rate": rate, "rows": grid, "wide": wide, "roomy": roomy, "halves": _halves(grid, wide)}
+    totals = scoring.task_totals([run]).get(run.pk, {})
+    rate = None if run.is_scripted else scoring.rate(totals)
     pages = max(1, math.ceil(len(run.task_ids) / waffle.TASKS_A_PAGE))
     at = min(max(int(page), 1), pages) if page.isdecimal() else 1
     drawn = waffle.bars(run, waffle.tasks_of(run, at), totals)

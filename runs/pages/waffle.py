@@ -16,6 +16,8 @@ CELLS: Final = 600
 TASKS_A_PAGE: Final = 40
 # More cells than these in a row, and the rows stand in one column.
 CELLS_IN_HALF_A_ROW: Final = 12
+# Up to these in each row, a cell is as large as a fingertip.
+ROOMY_CELLS: Final = 6
 
 
 class Cell(NamedTuple):
@@ -32,8 +34,15 @@ class Cell(NamedTuple):
 class Row:
     task: Task
     cells: Sequence[Cell]
-    success: int
-    valid: int
+    total: TaskTotal
+
+    @property
+    def success(self) -> int:
+        return self.total.success
+
+    @property
+    def valid(self) -> int:
+        return self.total.valid
 
 
 @dataclass(frozen=True)
@@ -74,8 +83,10 @@ def _row(task: Task, attempts: Sequence[tuple[Any, ...]], each: int) -> Row:
         cells.append(Cell(number, look.icon, look.hue, look.word, several and round_ != last_round))
         last_round = round_
     cells += [Cell(None, "queued", "", "Planned", False)] * max(0, each - len(cells))
-    valid = [attempt for attempt in attempts if attempt[3] == "valid"]
-    return Row(task, cells, sum(attempt[4] == "success" for attempt in valid), len(valid))
+    finished = [attempt for attempt in attempts if attempt[2] in ("done", "error")]
+    valid = [attempt for attempt in finished if attempt[3] == "valid"]
+    success = sum(attempt[4] == "success" for attempt in valid)
+    return Row(task, cells, TaskTotal(len(finished), len(valid), success))
 
 
 def bars(run: Run, tasks: Mapping[int, Task], totals: Mapping[int, TaskTotal]) -> list[Bar]:

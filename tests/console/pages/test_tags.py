@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from console.pages import figures
+from console.templatetags import deskyard as tags
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "—"),
+        (Decimal(0), "$0.00"),
+        (Decimal("1.954"), "$1.95"),
+        (Decimal("1.955"), "$1.96"),
+        (Decimal("1234.5"), "$1,234.50"),
+        (Decimal("0.0004"), "$0.0004"),
+        (Decimal("0.00001"), "< $0.0001"),
+        (Decimal("-3"), "−$3.00"),
+    ],
+)
+def test_money_is_to_the_cent_and_never_nothing_for_something(value, text):
+    assert tags.money(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "—"),
+        (0, "0:00"),
+        (124.9, "2:04"),
+        (3920, "1:05:20"),
+        (timedelta(days=3, hours=4), "3 d 04:00:00"),
+    ],
+)
+def test_durations_are_to_the_second(value, text):
+    assert tags.duration(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0 B"), (14_200, "14.2 kB"), (3 * 10**12, "3000.0 GB")])
+def test_sizes_have_a_unit(value, text):
+    assert tags.size(value) == text
+
+
+def test_a_digest_is_shortened_with_its_prefix():
+    assert tags.short_digest("sha256:" + "9a02fe" + "0" * 54 + "be71") == "sha256:9a02fe…be71"
+
+
+@pytest.mark.parametrize("value", [value for value in tags.LOOKS if value])
+def test_a_status_is_always_icon_and_word(value):
+    for drawn in (tags.status(value), tags.badge(value)):
+        assert "<svg" in drawn
+        assert tags.LOOKS[value].word in drawn
+
+
+def test_no_outcome_is_read_aloud_as_such():
+    assert "No outcome" in tags.status(None)
+
+
+def test_what_a_person_wrote_is_escaped():
+    assert "<b>" not in tags.status("valid", "<b>")
+
+
+def test_a_time_says_its_date_in_full_in_its_title():
+    drawn = tags.when(datetime(2021, 3, 16, 17, 2, tzinfo=UTC))
+    assert "16 Mar 2021 17:02" in drawn
+    assert 'title="16 March 2021, 17:02:00 UTC"' in drawn
+
+
+def test_parts_of_a_bar_never_pass_its_end():
+    parts = figures.segments(10, {"f_ok": 8, "hatch_void": 5, "f_fail": 5})
+    assert [part.width for part in parts] == ["80.00%", "20.00%"]
+    assert parts[1].fill == "url(#hatch-void)"

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import pytest
+
+from runs.models import Attempt
+from tests.factories import AttemptFactory, recount, sha256
+
+from .stage import a_run, play, with_steps
+
+pytestmark = pytest.mark.django_db
+
+ACTIONS = [
+    {"action": "click", "x": 412, "y": 188, "note": "open the menu"},
+    {"action": "drag", "x": 1, "y": 2, "to_x": 300, "to_y": 400},
+    {"action": "scroll", "x": 5, "y": 6, "dy": 3},
+    {"action": "type", "text": "three <b>"},
+    {"action": "key", "keys": ["ctrl", "s"]},
+    {"action": "wait", "seconds": 5, "window": "Files"},
+    {"action": "done"},
+]
+
+
+def page(attempt: Attempt, query: str = "") -> str:
+    return f"/w/lab/runs/{attempt.run.number}/attempts/{attempt.number}/{query}"
+
+
+def judged(workspace, reward: float = 0.0) -> Attempt:
+    run = a_run(workspace)
+    attempt = AttemptFactory(run=run, valid=True, reward=reward)
+    verdict = {
+        "reward": reward,
+        "checker": "osworld@v1",
+        "checker_digest": f"sha256:{sha256('checker')}",
+        "seconds": 0.21,
+        "screenshot": "",
+        "evidence": [
+            {
+                "label": "Folder name",
+                "metric": "exact_match",
+                "found": "old <name>",
+                "expected": "new",
+                "reward": reward,
+                "artefacts": {},
+            }
+        ],
+    }
+    with_steps(attempt, *ACTIONS, verdict=verdict)
+    recount(run)
+    return attempt
+
+
+def test_a_fail_says_what_was_found_and_what_was_expected(workspace, member, client_for):
+    text = client_for(member).get(page(judged(workspace))).content.decode()
+    assert "Why it failed" in text
+    assert "old &lt;name&gt;" in text
+    assert "Differs" in text
+    assert "three &lt;b&gt;" in text
+
+
+def test_each_step_has_an_address_and_its_place_in_the_replay(workspace, member, client_for):
+    attempt = judged(workspace, 1.0)
+    text = client_for(member).get(page(attempt, "?step=2")).content.decode()
+    assert '<g data-mark="2">' in text
+    assert '<g data-mark="1" visibility="hidden">' in text
+    assert "Screen before step 2: drag 1, 2 to 300, 400" in text
+    assert "?step=1#replay" in text
+    assert "?step=3#replay" in text
+
+
+def test_without_a_step_it_shows_how_it_ended(workspace, member, client_for):
+    assert "Screen at the end" in client_for(member).get(page(judged(workspace))).content.decode()
+
+
+@pytest.mark.parametrize("step", ["0", "99999", "-1", "x", "9" * 40])
+def test_a_step_that_is_not_there_still_shows_a_page(step, workspace, member, client_for):
+    assert client_for(member).get(page(judged(workspace), f"?step={step}")).status_code == 200
+
+
+def test_a_fault_of_ours_is_named_and_every_try_kept(workspace, member, client_for):
+    run = a_run(workspace)
+    attempt = AttemptFactory(run=run, faulty=True)
+    for _ in range(3):
+        with_steps(attempt, ok=False, invalid_reasons=["desktop_lost"], reward=None)
+    recount(run)
+    text = client_for(member).get(page(attempt)).content.decode()
+    assert "That was our fault" in text
+    assert text.count("Desktop was lost") >= 4
+    assert "3, every one kept" in text
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "verifying", "cancelled"])
+def test_an_attempt_without_steps_has_its_page(status, workspace, member, client_for):
+    attempt = AttemptFactory(run=a_run(workspace), status=status)
+    assert client_for(member).get(page(attempt)).status_code == 200
+
+
+def test_neighbours_are_linked(workspace, member, client_for):
+    run = a_run(workspace, tasks=3)
+    attempts = play(run)
+    text = client_for(member).get(page(attempts[1])).content.decode()
+    assert f'{page(attempts[0])}" rel="prev"' in text
+    assert f'{page(attempts[2])}" rel="next"' in text
+
+
+def test_the_card_of_a_cell_names_all_three_columns(workspace, member, client_for):
+    attempt = judged(workspace, 1.0)
+    text = client_for(member).get(page(attempt) + "card/").content.decode()
+    for word in ("Done", "Valid", "Success", "Round 1, copy 1"):
+        assert word in text
+
+
+def test_an_attempt_that_is_not_there_is_404(workspace, member, client_for):
+    run = a_run(workspace)
+    assert client_for(member).get(f"/w/lab/runs/{run.number}/attempts/77/").status_code == 404
+
+
+def test_a_wrong_method_is_refused(workspace, member, client_for):
+    assert client_for(member).post(page(judged(workspace))).status_code == 405
+
+
+def test_an_outsider_gets_404(workspace, outsider, other_workspace, client_for):
+    attempt = judged(workspace)
+    assert client_for(outsider).get(page(attempt)).status_code == 404
+    assert client_for(outsider).get(page(attempt) + "card/").status_code == 404

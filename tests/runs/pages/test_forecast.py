@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.utils import timezone
+
+from runs.models import Run
+from runs.pages.forecast import forecast
+
+from .stage import a_run, end, play
+
+pytestmark = pytest.mark.django_db
+
+
+def halfway(workspace, **spec) -> tuple[Run, object]:
+    """Five of ten attempts in five minutes, ten cents of fifty spent."""
+    run = a_run(workspace, tasks=10)
+    play(run, finished=5)
+    now = timezone.now()
+    run.started_at = now - timedelta(minutes=5)
+    run.spec.update(spec)
+    run.budget.spent = Decimal("0.10")
+    return run, now
+
+
+def test_nothing_is_guessed_before_the_first_result(workspace):
+    run = a_run(workspace)
+    play(run, finished=0)
+    assert forecast(run, timezone.now()) is None
+
+
+def test_a_run_that_ended_has_no_forecast(workspace):
+    run = a_run(workspace)
+    play(run)
+    assert forecast(end(run), timezone.now()) is None
+
+
+def test_the_rest_takes_as_long_as_what_was_played(workspace):
+    run, now = halfway(workspace)
+    found = forecast(run, now)
+    assert found.first.name == "all"
+    assert found.first.seconds == pytest.approx(300)
+    assert found.cost == pytest.approx(0.20)
+    assert not found.hits_a_cap
+
+
+def test_a_target_may_come_first(workspace):
+    run, now = halfway(workspace, stop_after_valid=6)
+    assert forecast(run, now).first.name == "valid"
+
+
+def test_the_time_cap_may_come_first(workspace):
+    run, now = halfway(workspace, time_cap_minutes=6)
+    found = forecast(run, now)
+    assert found.first.name == "time"
+    assert found.first.seconds == pytest.approx(60)
+    assert found.hits_a_cap
+
+
+def test_a_forecast_never_passes_the_spend_cap(workspace):
+    run, now = halfway(workspace)
+    run.budget.cap = Decimal("0.12")
+    found = forecast(run, now)
+    assert found.first.name == "spend"
+    assert found.cost == pytest.approx(0.12)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from console.actions.tokens import issue_token
+from console.actor import Actor
+from runs.models import Run
+from tests.factories import AttemptFactory, WorkerFactory, recount
+
+from .stage import a_run, end, play
+
+pytestmark = pytest.mark.django_db
+PAGE = "/w/lab/"
+
+
+def test_a_new_workspace_says_what_is_missing(workspace, member, client_for):
+    text = client_for(member).get(PAGE).content.decode()
+    assert "Ready to start?" in text
+    assert "No template is published yet" in text
+
+
+def test_what_plays_and_what_ended_is_shown(workspace, member, client_for):
+    WorkerFactory(workspace=workspace, name="yard-a")
+    playing, ended = a_run(workspace, name="now playing"), a_run(workspace, name="over and done")
+    play(ended)
+    end(ended)
+    text = client_for(member).get(PAGE).content.decode()
+    assert text.index(playing.name) < text.index("Ended lately") < text.index(ended.name)
+    assert f'Last scripted test, <a class="plain strong" href="/w/lab/runs/{ended.number}/">' in text
+
+
+def test_what_somebody_should_look_at_is_listed(workspace, owner, client_for):
+    WorkerFactory(workspace=workspace, name="yard-a")
+    WorkerFactory(workspace=workspace, name="yard-b", last_seen_at=timezone.now() - timedelta(hours=2))
+    run = a_run(workspace)
+    AttemptFactory(run=run, faulty=True)
+    recount(run)
+    end(a_run(workspace), status=Run.Status.FAILED, stop_reason=Run.StopReason.WORKER_LOST)
+    issue_token(
+        workspace=workspace,
+        user=owner,
+        name="laptop",
+        scopes=["runs:read"],
+        expires_in=timedelta(days=2),
+        actor=Actor.person(owner),
+    )
+    text = client_for(owner).get(PAGE).content.decode()
+    for words in (
+        "Worker yard-b is lost",
+        "1 attempt has no verdict",
+        "failed: worker lost",
+        "Token laptop expires",
+    ):
+        assert words in text
+
+
+def test_only_managers_hear_about_tokens(workspace, owner, member, client_for):
+    a_run(workspace)
+    issue_token(
+        workspace=workspace,
+        user=owner,
+        name="laptop",
+        scopes=["runs:read"],
+        expires_in=timedelta(days=2),
+        actor=Actor.person(owner),
+    )
+    assert "Token laptop" not in client_for(member).get(PAGE).content.decode()
+
+
+def test_a_wrong_method_is_refused(workspace, member, client_for):
+    assert client_for(member).post(PAGE).status_code == 405
+
+
+def test_an_outsider_gets_404(workspace, outsider, other_workspace, client_for):
+    assert client_for(outsider).get(PAGE).status_code == 404
