@@ -80,18 +80,26 @@ class Rest:
 
 
 def _busy() -> bool:
-    """Whether a process of this user, other than this one, runs, waits for a processor or for the disk."""
+    """Whether a thread of this user, outside this process, runs, waits for a processor or for the disk."""
     mine, user = str(os.getpid()), os.getuid()
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit() or entry.name == mine:
             continue
         try:
-            if entry.stat().st_uid != user:
-                continue
-            with open(f"/proc/{entry.name}/stat", "rb") as file:
-                state = file.read(400).rpartition(b")")[2][1:2]
+            if entry.stat().st_uid == user and _has_busy_thread(f"/proc/{entry.name}/task"):
+                return True
         except OSError:
             continue  # it ended meanwhile
+    return False
+
+
+def _has_busy_thread(folder: str) -> bool:
+    for thread in os.listdir(folder):
+        try:
+            with open(f"{folder}/{thread}/stat", "rb") as file:
+                state = file.read(400).rpartition(b")")[2][1:2]
+        except OSError:
+            continue
         if state in (b"R", b"D"):
             return True
     return False

@@ -310,7 +310,7 @@ class Guest:
 
     def _call(
         self, method: str, path: str, body: Any = None, *, work_seconds: float = 0
-    ) -> tuple[Mapping[str, str], bytes]:
+    ) -> tuple[http.client.HTTPMessage, bytes]:
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         timeout = work_seconds + MARGIN_SECONDS
         connection = self._take(timeout)
