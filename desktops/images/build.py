@@ -330,7 +330,7 @@ def wheels(folder: Path) -> list[Path]:
     """The guest's Python packages as wheels, fetched and checked against the lock by this interpreter's
     pip.
     """
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--require-hashes"]
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--require-hashes", "--use-pep517"]
     command += ["--wheel-dir", str(folder), "-r", str(GUEST / "requirements.lock")]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
