@@ -13,12 +13,14 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from .base import EngineError
 
 START_SECONDS = 20.0
 STOP_SECONDS = 10.0
+HELPERS_SECONDS = 5.0
 
 _STORAGE = """[storage]
 driver = "overlay"
@@ -157,8 +159,16 @@ class PodmanService:
         self._process = None
         self._pid_file.unlink(missing_ok=True)
         self.socket.unlink(missing_ok=True)
+        self._await_helpers()
         for mount in _mounts_under(self.home):
             subprocess.run(["umount", "--lazy", mount], capture_output=True, check=False)
+
+    def _await_helpers(self) -> None:
+        """Podman's helpers clean up after each container and mount the graph once more: let them end first."""
+        end = time.monotonic() + HELPERS_SECONDS
+        graph = f"{self.home}/graph".encode()
+        while time.monotonic() < end and any(graph in command for command in _commands()):
+            time.sleep(0.05)  # between two probes
 
     def _recorded_pid(self) -> int | None:
         """The service's process id, if the process of that id is still that service."""
@@ -183,6 +193,15 @@ def _end(pid: int, process: subprocess.Popen[bytes] | None) -> None:
             if process is None and not Path(f"/proc/{pid}").exists():
                 return
             time.sleep(0.05)  # between two probes
+
+
+def _commands() -> Iterator[bytes]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                yield (entry / "cmdline").read_bytes()
+            except OSError:
+                continue  # it ended meanwhile
 
 
 def _mounts_under(folder: Path) -> list[str]:
