@@ -1,8 +1,8 @@
 """The peer of "action + screenshot", run inside a desktop: pyautogui, imported once, behind Python's own HTTP server.
 
 `pyautogui_peer.py TIMES PAUSE` serves in a child process and measures over loopback in this one: a POST moves the
-pointer and answers with a fresh PNG of the screen, on one kept connection. Prints the milliseconds of each, as JSON.
-PAUSE is pyautogui's own wait after each call; its default is 0.1 s.
+pointer and answers with a fresh PNG of the screen, on one kept connection. Prints as JSON the milliseconds of each and
+the processor time of the server, mean milliseconds. PAUSE is pyautogui's own wait after each call, by default 0.1 s.
 """
 
 from __future__ import annotations
@@ -47,18 +47,30 @@ def serve(server: HTTPServer, pause: float) -> None:
     server.serve_forever()
 
 
-def measure(port: int, times: int) -> list[float]:
+def processor_ms(pid: int) -> float:
+    """What a process and the children it waited for have used so far."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return sum(int(value) for value in fields[11:15]) * 1000 / os.sysconf("SC_CLK_TCK")
+
+
+def ask(connection: http.client.HTTPConnection, step: int) -> float:
+    body = json.dumps({"x": 100 + 17 * step % 1700, "y": 100 + 11 * step % 800})
+    began = time.perf_counter()
+    connection.request("POST", "/", body)
+    picture = connection.getresponse().read()
+    took = (time.perf_counter() - began) * 1000
+    if picture[1:4] != b"PNG" or int.from_bytes(picture[16:20], "big") != 1920:
+        raise ValueError("the peer gave no picture of the screen")
+    return took
+
+
+def measure(port: int, server: int, times: int) -> tuple[list[float], float]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    found = []
-    for step in range(times + 1):  # the first is not counted: it waits for the import
-        body = json.dumps({"x": 100 + 17 * step % 1700, "y": 100 + 11 * step % 800})
-        began = time.perf_counter()
-        connection.request("POST", "/", body)
-        picture = connection.getresponse().read()
-        found.append((time.perf_counter() - began) * 1000)
-        if picture[1:4] != b"PNG" or int.from_bytes(picture[16:20], "big") != 1920:
-            raise ValueError("the peer gave no picture of the screen")
-    return found[1:]
+    ask(connection, 0)  # not counted: it waits for the import
+    used = processor_ms(server)
+    found = [ask(connection, step + 1) for step in range(times)]
+    return found, (processor_ms(server) - used) / times
 
 
 def main() -> None:
@@ -67,7 +79,7 @@ def main() -> None:
     if child == 0:
         serve(server, float(sys.argv[2]))
     try:
-        print(json.dumps(measure(server.server_port, int(sys.argv[1]))))
+        print(json.dumps(measure(server.server_port, child, int(sys.argv[1]))))
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

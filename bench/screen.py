@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from desktops.protocol.actions import Move
@@ -15,63 +16,72 @@ from .table import Figure, Peer, Row, Samples
 
 OURS_TIMES = 100
 PEER_TIMES = 20
+ROUNDS = 2
 GOAL_MS = 15.0
 PEER = Path(__file__).with_name("pyautogui_peer.py")
 PLACE = "/home/user/pyautogui_peer.py"
 DEFAULT_PAUSE = 0.1
 
 
+@dataclass
+class _Times:
+    """Milliseconds: of each whole round trip, of the grab within each, and of processor time, a mean a round."""
+
+    whole: list[float] = field(default_factory=list)
+    grab: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+
+
 def measure(site: Site) -> list[Row]:
+    ours, paused, bare = _Times(), _Times(), _Times()
     with Computer(site.engine, site.spec()) as computer:
         guest = computer.guest
-        _ours(guest, 5)  # the first ones fill caches on both sides
+        _ours(guest, 5, _Times())  # the first ones fill caches
         guest.write_file(PLACE, PEER.read_bytes())
-        # Alternating: whatever else this machine does meets both alike.
-        whole: list[float] = []
-        grab: list[float] = []
-        paused: list[float] = []
-        bare: list[float] = []
-        for _ in range(2):
-            times, grabs = _ours(guest, OURS_TIMES // 2)
-            whole += times
-            grab += grabs
-            paused += _peers(guest, PEER_TIMES // 2, DEFAULT_PAUSE)
-            bare += _peers(guest, PEER_TIMES // 2, 0)
-    ours = Samples(tuple(whole))
+        # In turns: whatever else this machine does meets all of them alike.
+        for _ in range(ROUNDS):
+            _ours(guest, OURS_TIMES // ROUNDS, ours)
+            _peers(guest, PEER_TIMES // ROUNDS, DEFAULT_PAUSE, paused)
+            _peers(guest, PEER_TIMES // ROUNDS, 0, bare)
+    whole = _samples(ours.whole)
+    pyautogui = Peer("pyautogui over HTTP", _samples(paused.whole))
+    hurried = Peer("its PAUSE = 0", _samples(bare.whole))
+    server = Peer("its server", _samples(bare.processor))
     return [
-        Figure(
-            "action + fresh 1920×1080 screenshot, at the worker",
-            "ms",
-            ours,
-            Peer("pyautogui over HTTP", Samples(tuple(paused))),
-            GOAL_MS,
-        ),
-        Figure(
-            "the same, pyautogui told not to pause",
-            "ms",
-            ours,
-            Peer("its PAUSE = 0", Samples(tuple(bare))),
-            part=True,
-        ),
-        Figure("grab and encode, in the desktop", "ms", Samples(tuple(grab)), part=True),
+        Figure("action + fresh 1920×1080 screenshot, at the worker", "ms", whole, pyautogui, GOAL_MS),
+        Figure("the same, pyautogui told not to pause", "ms", whole, hurried, part=True),
+        Figure("grab and encode, in the desktop", "ms", _samples(ours.grab), part=True),
+        Figure("processor time, agent only", "ms", _samples(ours.processor), server, part=True),
     ]
 
 
-def _ours(guest: Guest, times: int) -> tuple[list[float], list[float]]:
-    """Milliseconds of the whole round trip, and of the grab within it. Not waiting for the screen to rest:
-    that is the app's time."""
-    whole, grab = [], []
+def _samples(values: list[float]) -> Samples:
+    return Samples(tuple(values))
+
+
+def _ours(guest: Guest, times: int, found: _Times) -> None:
+    """Without waiting for the screen to rest: that is the app's time."""
+    used = _agent_ms(guest)
     for step in range(times):
         action = Move(x=100 + 17 * step % 1700, y=100 + 11 * step % 800)
         began = time.perf_counter()
         look = guest.act(action, settle_ms=0, timeout_ms=0)
-        whole.append((time.perf_counter() - began) * 1000)
-        grab.append(look.grab_ms)
-    return whole, grab
+        found.whole.append((time.perf_counter() - began) * 1000)
+        found.grab.append(look.grab_ms)
+    found.processor.append((_agent_ms(guest) - used) / times)
 
 
-def _peers(guest: Guest, times: int, pause: float) -> list[float]:
+def _agent_ms(guest: Guest) -> float:
+    """Processor time the agent has used so far; what it runs is its child."""
+    done = guest.run(["sh", "-c", "cat /proc/$PPID/stat; getconf CLK_TCK"])
+    stat, ticks = done.stdout.rpartition(")")[2].strip().split("\n")
+    return sum(int(value) for value in stat.split()[11:13]) * 1000 / int(ticks)
+
+
+def _peers(guest: Guest, times: int, pause: float, found: _Times) -> None:
     done = guest.run(["python3", PLACE, str(times), str(pause)], timeout=90)
     if done.returncode:
         raise OSError(f"the peer in the desktop broke: {done.stderr.strip()[-300:]}")
-    return [float(value) for value in json.loads(done.stdout)]
+    whole, processor = json.loads(done.stdout)
+    found.whole += whole
+    found.processor.append(processor)
