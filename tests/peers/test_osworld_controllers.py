@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -28,7 +27,7 @@ pytestmark = [pytest.mark.desktop, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def got(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+def got(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the two controllers got from a fresh basic desktop."""
     python = python_of(Home.from_environment().root / "peers" / "osworld", HERE / "osworld-requirements.lock")
     folder = tmp_path_factory.mktemp("osworld")
@@ -47,9 +46,10 @@ def got(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
                     check=True,
                     timeout=DRIVE_SECONDS,
                 )
-            yield json.loads((folder / "result.json").read_text())
     finally:
         engine.close()
+    read: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    return read
 
 
 def test_it_learns_what_the_desktop_is(got: dict[str, Any]) -> None:
