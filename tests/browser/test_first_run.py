@@ -1,0 +1,85 @@
+"""What a person does first: sign in, set up a scripted test, launch it, watch it finish, open an attempt."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from console.embedded.home import PROJECT
+
+from .conftest import Site
+
+pytestmark = [pytest.mark.browser, pytest.mark.desktop]
+PICTURE = PROJECT / "docs" / "run-page.png"
+TASKS = ("rename-folder", "fix-spelling", "count-errors")  # of the basic desktop
+PLAY_MS = 180_000
+
+
+@pytest.mark.timeout(600)
+def test_a_first_run_from_sign_in_to_the_replay(site: Site, browser_tab: tuple[Page, list[str]]) -> None:
+    tab, complaints = browser_tab
+    _sign_in(tab, site)
+    expect(tab.get_by_role("heading", name="No runs in this workspace yet")).to_be_visible()
+    _launch(tab)
+    _watch_it_finish(tab)
+    _keep_the_picture(tab)
+    _open_an_attempt(tab)
+    assert complaints == []
+
+
+def _sign_in(tab: Page, site: Site) -> None:
+    tab.goto(site.url)
+    tab.get_by_label("Email").fill(site.demo["email"])
+    tab.get_by_label("Password").fill(site.demo["password"])
+    tab.get_by_role("button", name="Sign in").click()
+
+
+def _launch(tab: Page) -> None:
+    tab.get_by_role("link", name="Set up a scripted test").click()
+    for task in TASKS:
+        tab.locator(f"input[name=tasks][value={task}]").check()
+    tab.get_by_role("button", name="Environment").click()
+    tab.get_by_role("radio", name="basic@1").check()
+    tab.get_by_role("button", name="Execution").click()
+    tab.get_by_role("button", name="Budget").click()
+    tab.get_by_label("Spend cap").fill("0.50")
+    tab.get_by_role("button", name="Review").click()
+    tab.get_by_role("button", name="Launch run").click()
+    expect(tab.locator("h1")).to_contain_text("#1")
+
+
+def _watch_it_finish(tab: Page) -> None:
+    """The page follows by itself: what a reload would take away is still there at the end."""
+    tab.evaluate("window.notReloaded = true")
+    expect(tab.locator(".facts .badge")).to_have_text("Completed", timeout=PLAY_MS)
+    assert tab.evaluate("window.notReloaded") is True
+    expect(tab.locator(".big")).to_contain_text(f"{len(TASKS)} of {len(TASKS)} recipes verified")
+    expect(tab.get_by_text("Nothing is left running and nothing more will be billed.")).to_be_visible()
+    expect(tab.locator(".cell.ok")).to_have_count(len(TASKS))
+
+
+def _keep_the_picture(tab: Page) -> None:
+    """docs/run-page.png: made where there is none, or anew with DESKYARD_PICTURES=1."""
+    if PICTURE.exists() and not os.environ.get("DESKYARD_PICTURES"):
+        return
+    for shot in tab.locator("img.shot").all():
+        shot.scroll_into_view_if_needed()
+        expect(shot).to_have_js_property("complete", True)
+    tab.evaluate("scrollTo(0, 0)")
+    PICTURE.parent.mkdir(exist_ok=True)
+    tab.screenshot(path=PICTURE, full_page=True)
+
+
+def _open_an_attempt(tab: Page) -> None:
+    tab.locator("a.cell").first.click()
+    expect(tab.get_by_role("heading", name="Verifier evidence")).to_be_visible()
+    places = int(tab.locator("[data-scrub]").get_attribute("max") or 0)
+    assert places >= 2
+    expect(tab.locator("[data-now]")).to_have_text(str(places))
+    tab.keyboard.press("ArrowLeft")
+    expect(tab.locator("[data-now]")).to_have_text(str(places - 1))
+    shown = tab.locator("[data-stage-shot]").get_attribute("href")
+    assert shown
+    assert tab.request.get(tab.url.split("/w/")[0] + shown).headers["content-type"].startswith("image/")
