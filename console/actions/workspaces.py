@@ -42,7 +42,8 @@ def require_manager(workspace: Workspace, actor: Actor, *, what: str) -> Members
     """The actor's membership if they manage the workspace, None for operator and system; else NotAllowed."""
     if actor.kind in ("operator", "system"):
         return None
-    membership = Membership.objects.filter(workspace=workspace, user=actor.user).first()
+    found = Membership.objects.filter(workspace=workspace, user=actor.user)
+    membership: Membership | None = found.first()
     if membership is None or not membership.manages:
         raise NotAllowed(f"Only owners and admins may {what}.")
     return membership
@@ -123,7 +124,8 @@ def remove_member(membership: Membership, *, actor: Actor) -> None:
 
 def _locked(membership: Membership) -> Membership:
     Workspace.objects.select_for_update().get(pk=membership.workspace_id)
-    return Membership.objects.select_related("workspace", "user").get(pk=membership.pk)
+    row: Membership = Membership.objects.select_related("workspace", "user").get(pk=membership.pk)
+    return row
 
 
 def _record(what: str, membership: Membership, actor: Actor) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -34,14 +34,14 @@ ORDER = list(ROLES)
 
 @workspace_page
 @require_http_methods(["GET", "HEAD", "POST"])
-def member_list(request: WorkspaceRequest) -> HttpResponse:
+def member_list(request: WorkspaceRequest) -> HttpResponseBase:
     if request.method == "POST":
         return _add(request)
     return _page(request, {"role": Membership.Role.MEMBER})
 
 
 @managers_only
-def _add(request: WorkspaceRequest) -> HttpResponse:
+def _add(request: WorkspaceRequest) -> HttpResponseBase:
     form = {"email": request.POST.get("email", "").strip(), "role": request.POST.get("role", "")}
     try:
         validate_email(form["email"])
@@ -95,7 +95,7 @@ def _page(
 
 def membership_or_404(request: WorkspaceRequest, user_id: int) -> Membership:
     found = Membership.objects.for_workspace(request.workspace).filter(user_id=user_id)
-    membership = found.select_related("user", "workspace").first()
+    membership: Membership | None = found.select_related("user", "workspace").first()
     if membership is None:
         raise Http404("No such member.")
     return membership

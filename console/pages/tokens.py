@@ -26,7 +26,7 @@ SOON = timedelta(days=7)
 
 
 def _tokens(request: WorkspaceRequest) -> WorkspaceRowQuerySet:
-    tokens = Token.objects.for_workspace(request.workspace)
+    tokens: WorkspaceRowQuerySet = Token.objects.for_workspace(request.workspace)
     return tokens if request.membership.manages else tokens.filter(user=request.user)
 
 
@@ -44,8 +44,9 @@ def token_list(request: WorkspaceRequest) -> HttpResponse:
 
 
 def _make(request: WorkspaceRequest) -> HttpResponse:
+    name = request.POST.get("name", "")
     form = {
-        "name": request.POST.get("name", ""),
+        "name": name,
         "scopes": request.POST.getlist("scopes"),
         "expires": request.POST.get("expires", "90"),
     }
@@ -56,7 +57,7 @@ def _make(request: WorkspaceRequest) -> HttpResponse:
         token, secret = issue_token(
             workspace=request.workspace,
             user=request.user,
-            name=form["name"],
+            name=name,
             scopes=form["scopes"],
             expires_in=None if days == "never" else timedelta(days=int(days)),
             actor=Actor.person(request.user),

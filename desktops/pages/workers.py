@@ -46,7 +46,8 @@ def _hosts(workspace: Workspace, workers: list[Worker]) -> list[Host]:
 
 
 def worker_or_404(workspace: Workspace, worker_id: uuid.UUID) -> Worker:
-    worker = Worker.objects.for_workspace(workspace).select_related("workspace").filter(pk=worker_id).first()
+    workers = Worker.objects.for_workspace(workspace).select_related("workspace")
+    worker: Worker | None = workers.filter(pk=worker_id).first()
     if worker is None:
         raise Http404("No such worker.")
     return worker

@@ -33,7 +33,7 @@ REFUSALS = {
 
 
 def task_set_or_404(workspace: Workspace, name: str) -> TaskSet:
-    found = TaskSet.objects.for_workspace(workspace).current().filter(name=name).first()
+    found: TaskSet | None = TaskSet.objects.for_workspace(workspace).current().filter(name=name).first()
     if found is None:
         raise Http404("No such task set.")
     return found
@@ -88,7 +88,9 @@ def _tasks(shown: TaskSet, query: QueryDict) -> dict[str, Any]:
         found = found.filter(related_apps__contains=[app])
     if recipe:
         found = found.filter(recipe__isnull=False)
-    kept = {name: value for name, value in {"q": q, "app": app, "recipe": "on" * recipe}.items() if value}
+    kept: dict[str, str | int] = {
+        name: value for name, value in {"q": q, "app": app, "recipe": "on" * recipe}.items() if value
+    }
     matching = found.count()
     rows, newer, older = _page(found, query)
     apps = Counter(one for apps in shown.tasks.values_list("related_apps", flat=True) for one in apps)

@@ -11,17 +11,17 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Avg, Count, F, Q
 from django.utils import timezone
 
 from console.models import Workspace
 from desktops.models import TemplateVersion, Worker
-from runs.models import Attempt, Task
+from runs.models import Attempt, Run, Task
 
 from .draft import Draft
 
 HISTORY_DAYS = 30
-HISTORY_MOST = 2000  # the latest attempts looked at
+HISTORY_RUNS = 5  # the latest runs looked at
+HISTORY_ATTEMPTS = 200  # of each of them, the last to be played
 HISTORY_LEAST = 5  # fewer say too little
 
 # The guess without history: a desktop, the task's setup and the check; then each action with its screenshot.
@@ -92,34 +92,29 @@ class Forecast:
 
 
 def pace(workspace: Workspace, version: TemplateVersion, draft: Draft) -> Pace:
+    """From the latest runs of this kind on this version. Flat however large they were: a few rows of each run's
+    end by its index, and its counters."""
     since = timezone.now() - timedelta(days=HISTORY_DAYS)
-    latest = (
-        Attempt.objects.for_workspace(workspace)
-        .filter(
-            run__template_version=version,
-            run__kind=draft.document.get("kind"),
-            status__in=[Attempt.Status.DONE, Attempt.Status.ERROR],
-            started_at__isnull=False,
-            ended_at__gte=since,
-        )
-        .order_by("-ended_at")
-        .values("verifier", "started_at", "ended_at")[:HISTORY_MOST]
+    runs = Run.objects.for_workspace(workspace).filter(
+        template_version=version, kind=draft.document.get("kind"), created_at__gte=since, done__gt=0
     )
-    seen = latest.aggregate(
-        n=Count("ended_at"),
-        mean=Avg(F("ended_at") - F("started_at")),
-        valid=Count("ended_at", filter=Q(verifier=Attempt.Verifier.VALID)),
-    )
-    if seen["n"] >= HISTORY_LEAST:
-        basis = f"from the last {seen['n']:,} attempts on {version}"
-        return Pace(max(0.1, seen["mean"].total_seconds()), seen["valid"] / seen["n"], basis, True)
+    seconds: list[float] = []
+    valid = finished = 0
+    for run in runs.order_by("-number").only("pk", "done", "error", "valid")[:HISTORY_RUNS]:
+        done = Attempt.objects.filter(run=run, status=Attempt.Status.DONE).order_by("-number")
+        times = done.values_list("started_at", "ended_at")[:HISTORY_ATTEMPTS]
+        seconds += [(end - start).total_seconds() for start, end in times if start and end and end >= since]
+        valid, finished = valid + run.valid, finished + run.finished
+    if len(seconds) >= HISTORY_LEAST:
+        basis = f"from the last {len(seconds):,} attempts on {version}"
+        return Pace(max(0.1, sum(seconds) / len(seconds)), valid / finished, basis, True)
     actions = _actions(draft)
-    seconds = GUESS_AROUND_SECONDS + GUESS_ACTION_SECONDS * actions
+    guess = GUESS_AROUND_SECONDS + GUESS_ACTION_SECONDS * actions
     basis = (
         f"no history on {version} yet: {GUESS_AROUND_SECONDS:.0f} s around an attempt and "
         f"{GUESS_ACTION_SECONDS:.0f} s for each of about {actions:.0f} actions are assumed"
     )
-    return Pace(seconds, 1.0, basis, False)
+    return Pace(guess, 1.0, basis, False)
 
 
 def _actions(draft: Draft) -> float:

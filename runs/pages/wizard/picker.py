@@ -98,6 +98,9 @@ def chosen_after(draft: Draft, form: QueryDict, tasks: list[Row]) -> list[str]:
     do = form.get("do", "")
     if do == "choose-recipes":
         chosen |= {task.task_id for task in tasks if task.has_recipe}
+    elif do == "choose-shown":
+        asked = Filter.of(form)
+        chosen |= {task.task_id for task in tasks if task.has_recipe and asked.matches(task, chosen)}
     elif do == "clear":
         chosen = set()
     elif do == "keep-recipes":

@@ -54,11 +54,12 @@ HELP = {
 @workspace_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def new_run(request: WorkspaceRequest) -> HttpResponse:
-    """GET goes on with the draft. POST begins a new one with a task set and maybe some of its tasks."""
+    """GET goes on with the draft. POST puts a task set and maybe some of its tasks into it."""
     draft = Draft(request.workspace, request.user)
     if request.method == "POST":
-        start(draft)
-        draft.document = {"kind": draft.document["kind"]}
+        # How it is played and what it may cost stay as they were filled in; a name told of other tasks.
+        draft.document.pop("name", None)
+        draft.document.setdefault("kind", Run.Kind.SCRIPTED_TEST.value)
         draft.document["task_set"] = request.POST.get("task_set", "")[:100]
         draft.document["tasks"] = request.POST.getlist("tasks")[: limits.TASKS.high]
         draft.save()

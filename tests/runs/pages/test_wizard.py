@@ -230,6 +230,15 @@ def test_all_tasks_with_a_recipe_are_chosen_by_one_press(wizard: Wizard) -> None
     assert wizard.document["tasks"] == []
 
 
+def test_what_a_filter_shows_is_chosen_by_one_press_without_scripts(wizard: Wizard) -> None:
+    for place in (3, 4):
+        factories.TaskFactory(task_set=wizard.workspace.task_sets.get(), position=place, related_apps=["vlc"])
+    form: dict[str, Any] = {"kind": "scripted_test", "name": "", "task_set": "basics"}
+    shown = "task-1 task-2 task-3 task-4"
+    wizard.fill("workload", **form, shown=shown, tasks=["task-1"], app="vlc", do="choose-shown")
+    assert wizard.document["tasks"] == ["task-1", "task-3", "task-4"]
+
+
 def test_tasks_without_a_recipe_are_named_and_can_be_dropped(wizard: Wizard) -> None:
     factories.TaskFactory(task_set=wizard.workspace.task_sets.get(), position=3, recipe=None)
     form: dict[str, Any] = {"kind": "scripted_test", "name": "", "task_set": "basics"}
@@ -339,6 +348,15 @@ def test_tasks_chosen_on_a_task_set_s_page_begin_a_draft(wizard: Wizard) -> None
     reply = wizard.client.post(address, {"task_set": "basics", "tasks": ["task-2"]}, follow=True)
     assert reply.context["here"].slug == "workload"
     assert wizard.document == {"kind": "scripted_test", "task_set": "basics", "tasks": ["task-2"]}
+
+
+def test_tasks_chosen_elsewhere_keep_the_rest_of_the_draft(wizard: Wizard) -> None:
+    wizard.fill_all(rounds=7)
+    wizard.client.post(
+        reverse("run-new", args=[wizard.workspace.slug]), {"task_set": "basics", "tasks": "task-2"}
+    )
+    assert (wizard.document["tasks"], wizard.document["rounds"]) == (["task-2"], 7)
+    assert "name" not in wizard.document
 
 
 def test_an_empty_workspace_says_what_to_do(client_for: ClientFor, owner: User, workspace: Workspace) -> None:

@@ -37,6 +37,7 @@ def _history(workspace: Workspace, seconds: float, count: int, faulty: int = 0, 
         factories.AttemptFactory(
             run=run, **{state: True}, started_at=ended - timedelta(seconds=seconds), ended_at=ended
         )
+    factories.recount(run)
 
 
 def test_without_history_the_guess_is_stated(
