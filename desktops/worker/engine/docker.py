@@ -126,6 +126,7 @@ class DockerEngine:
         self._slots = slots
         self.url = url
         try:
+            _knock(url)
             self._client = docker.DockerClient(base_url=url, timeout=CALL_SECONDS, version="auto")
             self._version = self._client.version()
             self._info = self._client.info()
@@ -342,6 +343,14 @@ def connect_in(pid: int, timeout: float) -> socket.socket:
             connection.close()
             raise
     return connection
+
+
+def _knock(url: str) -> None:
+    """Raise OSError when nobody listens there: the SDK would leave its own try at it unclosed."""
+    if url.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(CALL_SECONDS)
+            probe.connect(url.removeprefix("unix://"))
 
 
 def _created(box: dict[str, Any]) -> float:

@@ -43,5 +43,5 @@ def test_a_workers_owner_mark_stays_over_restarts(tmp_path: Path) -> None:
 
 
 def test_an_engine_that_does_not_answer_is_an_error_that_says_where(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="nobody.sock"):
+    with pytest.raises(EngineError, match=r"nobody\.sock"):
         open_engine(f"unix://{tmp_path}/nobody.sock", tmp_path)
