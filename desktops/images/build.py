@@ -23,10 +23,11 @@ from typing import Any, Protocol
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound
 
+from desktops.worker.engine.base import IMAGE_REPOSITORY as REPOSITORY
+from desktops.worker.engine.base import RECIPE_LABEL
+
 HERE = Path(__file__).parent
 GUEST = HERE.parent / "guest"
-REPOSITORY = "localhost/deskyard"
-RECIPE_LABEL = "deskyard.recipe"
 TEMPLATES = {"basic": "", "office": "basic"}  # and the template whose packages and files each one extends
 VERSIONS = {"basic": 1, "office": 1}
 SUITE = "bookworm"
@@ -68,19 +69,17 @@ class Installer(Protocol):
 
 
 def build(client: docker.DockerClient | Installer, name: str, progress: Progress) -> str:
-    """Bring `localhost/deskyard/<name>:<version>` up to date; gives its image id. Raises BuildFailed."""
+    """Bring `localhost/deskyard/<name>:<version>` up to date; gives the digest of its recipe, sha256:…
+
+    Raises BuildFailed.
+    """
     if name not in TEMPLATES:
         raise BuildFailed(f"there is no template {name!r}: choose from {', '.join(TEMPLATES)}")
     if not isinstance(client, docker.DockerClient):
         return client.install(name, progress)
     system = _system(client, _parent(name), progress)
-    return _ensure(client, name, system, str(VERSIONS[name]), progress)
-
-
-def up_to_date(client: docker.DockerClient, name: str) -> str | None:
-    """The image id when the image of that template is there and current."""
-    image = _find(client, f"{REPOSITORY}/{name}:{VERSIONS[name]}")
-    return image.id if image and image.labels.get(RECIPE_LABEL) == recipe_digest(name) else None
+    _ensure(client, name, system, str(VERSIONS[name]), progress)
+    return f"sha256:{recipe_digest(name)}"
 
 
 def _system(client: docker.DockerClient, name: str, progress: Progress) -> str:

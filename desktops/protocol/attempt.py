@@ -29,7 +29,7 @@ InvalidReason = Literal[
 
 
 class TemplatePin(BaseModel):
-    """The image an attempt must run on. `digest` is the image id (sha256:…) the console has published."""
+    """The image an attempt must run on. `digest` is the published one: of everything the image is made from."""
 
     model_config = ConfigDict(frozen=True)
     name: str

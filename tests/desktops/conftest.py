@@ -52,7 +52,7 @@ def engine(engine_address: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(scope="session")
 def image(engine_address: str) -> Callable[[str], str]:
-    """Image id of a template, built where it is missing."""
+    """Digest of a template, built where it is missing."""
 
     def find(name: str) -> str:
         with closing(client(engine_address)) as builder:

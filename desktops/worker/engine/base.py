@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 OWNER_LABEL = "deskyard.owner"
 COMPUTER_LABEL = "deskyard.computer"
+RECIPE_LABEL = "deskyard.recipe"  # on an image: SHA-256 of everything it is made from
 IMAGE_REPOSITORY = "localhost/deskyard"
 
 EngineName = Literal["docker", "podman", "process", "fake"]
@@ -33,9 +34,7 @@ class NoFreeSlot(EngineError):
 
 @dataclass(frozen=True)
 class DeskSpec:
-    """What to make. `image` is an image id (sha256:…); the process engine takes the template's name from
-    it.
-    """
+    """What to make. `image` is the digest of an image's recipe, or an image id of this engine (sha256:…)."""
 
     computer: str  # uuid
     image: str
@@ -49,7 +48,7 @@ class DeskSpec:
 
 @dataclass(frozen=True)
 class Image:
-    """A template image on this machine."""
+    """A template image on this machine. `digest` is that of its recipe: the same on each host that built it."""
 
     name: str
     version: int

@@ -21,6 +21,7 @@ from .base import (
     COMPUTER_LABEL,
     IMAGE_REPOSITORY,
     OWNER_LABEL,
+    RECIPE_LABEL,
     Desk,
     DeskSpec,
     DeskState,
@@ -169,17 +170,16 @@ class DockerEngine:
         for summary in summaries:
             for tag in summary.get("RepoTags") or []:
                 name, _, version = tag.removeprefix(f"{IMAGE_REPOSITORY}/").partition(":")
-                if tag.startswith(f"{IMAGE_REPOSITORY}/") and "/" not in name and version.isdigit():
-                    digest = str(summary["Id"])
-                    digest = digest if digest.startswith("sha256:") else f"sha256:{digest}"
-                    found.append(Image(name, int(version), digest))
+                digest = (summary.get("Labels") or {}).get(RECIPE_LABEL)
+                if digest and tag.startswith(f"{IMAGE_REPOSITORY}/") and version.isdigit():
+                    found.append(Image(name, int(version), f"sha256:{digest}"))
         return sorted(found, key=lambda image: (image.name, image.version))
 
     def create(self, spec: DeskSpec, command: list[str] | None = None) -> ContainerDesk:
         """`command` in place of the image's own session, for a probe."""
         name = f"deskyard-{spec.computer}"
-        config = self._config(spec) | ({"Cmd": command} if command else {})
         try:
+            config = self._config(spec) | ({"Cmd": command} if command else {})
             made = self._client.api.create_container_from_config(config, name)
         except ImageNotFound as error:
             raise ImageMissing(
@@ -260,13 +260,19 @@ class DockerEngine:
             host["UsernsMode"] = IDENTITY_MAP
         labels = {**spec.labels, OWNER_LABEL: self._owner, COMPUTER_LABEL: spec.computer}
         return {
-            "Image": spec.image.removeprefix("sha256:") if self.is_podman else spec.image,
+            "Image": self._image_id(spec.image),
             "User": "1000:1000",
             "Hostname": "desk",
             "Labels": labels,
             "Env": environment,
             "HostConfig": host,
         }
+
+    def _image_id(self, digest: str) -> str:
+        """The id of the image made from that recipe; an id stands for itself. Never by tag: a tag may move."""
+        made = self._client.api.images(filters={"label": f"{RECIPE_LABEL}={digest.removeprefix('sha256:')}"})
+        found = str(made[0]["Id"]) if made else digest
+        return found.removeprefix("sha256:") if self.is_podman else found
 
     def _boxes(self) -> list[dict[str, Any]]:
         """Our containers in whatever state; one that goes away meanwhile is simply not listed."""
