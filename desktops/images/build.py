@@ -31,8 +31,7 @@ GUEST = HERE.parent / "guest"
 TEMPLATES = {"basic": "", "office": "basic"}  # and the template whose packages and files each one extends
 VERSIONS = {"basic": 1, "office": 1}
 SUITE = "bookworm"
-MIRROR = "http://deb.debian.org/debian"
-REGISTRY_IMAGE = "docker.io/library/debian:bookworm-slim"
+REGISTRY_IMAGE = "debian:bookworm-slim"
 MOUNT = "--mount=type=bind,source=apt,target=/run/apt "
 QUIET_SECONDS = 5.0
 APT_SETTINGS = ("Proxy", "CAInfo", "Check-Valid-Until", "Check-Date", "Verify-Peer")
@@ -185,7 +184,7 @@ def _base_by_debootstrap(client: docker.DockerClient, reference: str, progress: 
             "--include=ca-certificates",
             SUITE,
             str(root),
-            _mirror(),
+            *_mirror(),
         ]
         progress(f"image base: debootstrap {SUITE}")
         _run_with_progress(command, "image base", progress)
@@ -220,8 +219,8 @@ def _run_with_progress(command: list[str], name: str, progress: Progress) -> Non
         raise BuildFailed(f"{command[0]} failed with {process.returncode}: {tail.strip()}")
 
 
-def _mirror() -> str:
-    """The Debian mirror this machine already uses."""
+def _mirror() -> list[str]:
+    """The Debian mirror this machine already uses; none, and debootstrap takes its own, where it uses none."""
     for path in [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]:
         if not path.is_file():
             continue
@@ -229,8 +228,8 @@ def _mirror() -> str:
             words = line.split()
             urls = [word for word in words if word.startswith(("http://", "https://"))]
             if words[:1] in (["deb"], ["URIs:"]) and urls and urls[0].rstrip("/").endswith("/debian"):
-                return urls[0]
-    return MIRROR
+                return urls[:1]
+    return []
 
 
 def _inputs(name: str) -> Iterator[tuple[str, bytes, int]]:
