@@ -151,6 +151,7 @@ class AttemptRun:
         self._recorder.record(self._unrecorded)
         self._unrecorded = None
         self._check_ending()  # asked for while there was nothing to break off
+        _load_libraries()
         seconds = computer.wait_ready()
         if self._paid_until != computer.spec.paid_until:
             computer.set_paid_until(self._paid_until)
@@ -158,7 +159,7 @@ class AttemptRun:
         return computer.guest
 
     def _set_up(self, task: Task, guest: Guest, folder: Path) -> Observation:
-        from .setup import play  # its steps come with libraries that an idle worker need not hold
+        from .setup import play
 
         began = time.monotonic()
         play(task.setup, guest, folder)
@@ -221,7 +222,6 @@ class AttemptRun:
         return look
 
     def _verify(self, task: Task, guest: Guest, folder: Path) -> None:
-        # Document libraries come with it: only once something is to be checked.
         from .checkers import evaluate
         from .setup import play
 
@@ -324,6 +324,12 @@ class AttemptRun:
             computer.stop()
         except EngineError as error:
             log.warning("desktop %s: %s; its attempt tries again", computer.id, error)
+
+
+def _load_libraries() -> None:
+    """Setup steps and checkers bring document libraries: an idle worker does without their memory, and a worker's
+    first attempt loads them while its desktop starts, which nobody waits for."""
+    from . import checkers, setup  # noqa: F401
 
 
 def _tell_paid_until(computer: Computer, paid_until: datetime) -> None:
