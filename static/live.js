@@ -33,6 +33,8 @@ const renew = async () => {
     document.title = next.title ? `${next.title} · Deskyard` : document.title;
     const main = document.getElementById("main"), fresh = next.getElementById("main");
     if (main && fresh && !document.querySelector("main select:focus")) morph(main, fresh);
+    const purse = document.getElementById("purse"), purseNext = next.getElementById("purse");
+    if (purse && purseNext) morph(purse, purseNext);
     const ask = document.getElementById("ask-cancel"), askNext = next.getElementById("ask-cancel");
     if (ask && askNext && !ask.open) morph(ask, askNext); else if (ask && !askNext) ask.remove();
     const drawn = +(document.querySelector("[data-seq]")?.dataset.seq || 0);

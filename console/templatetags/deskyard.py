@@ -6,6 +6,7 @@ about.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
@@ -250,6 +251,19 @@ def short_digest(value: str | None) -> str:
     prefix, _, digest = value.rpartition(":")
     short = digest if len(digest) <= 12 else f"{digest[:6]}…{digest[-4:]}"
     return f"{prefix}:{short}" if prefix else short
+
+
+_READABLE = re.compile(r"[a-z]+(-[a-z0-9]+)*")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@register.filter
+def task_name(task: Any) -> str:
+    """A few words for a task: its title, or its id where the title is but the instruction cut short."""
+    cut = task.instruction.startswith(task.title.rstrip("… "))
+    if cut and _READABLE.fullmatch(task.task_id) and not _UUID.fullmatch(task.task_id):
+        return str(task.task_id).replace("-", " ").capitalize()
+    return str(task.title)
 
 
 @register.filter

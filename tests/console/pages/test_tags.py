@@ -74,3 +74,23 @@ def test_parts_of_a_bar_never_pass_its_end():
     parts = figures.segments(10, {"f_ok": 8, "hatch_void": 5, "f_fail": 5})
     assert [part.width for part in parts] == ["80.00%", "20.00%"]
     assert parts[1].fill == "url(#hatch-void)"
+
+
+class FakeTask:
+    """What the filter reads of a task."""
+
+    def __init__(self, task_id: str, title: str, instruction: str) -> None:
+        self.task_id, self.title, self.instruction = task_id, title, instruction
+
+
+@pytest.mark.parametrize(
+    ("task_id", "title", "name"),
+    [
+        ("rename-folder", "In my Documents there…", "Rename folder"),
+        ("rename-folder", "Rename a folder", "Rename a folder"),
+        ("2ad9387a-65d8-4e33-ad5b-7580065a27ca", "In my Documents there…", "In my Documents there…"),
+    ],
+)
+def test_a_task_is_named_by_its_id_only_where_its_title_says_nothing_of_its_own(task_id, title, name):
+    task = FakeTask(task_id, title, "In my Documents there is a folder; rename it.")
+    assert tags.task_name(task) == name
