@@ -1,4 +1,5 @@
 # make up      install what is missing, start everything, play a first test; Ctrl-C ends it all
+# make worker  desktops of this machine for a console elsewhere: DESKYARD_URL, DESKYARD_WORKER_TOKEN
 # make down    end a `make up` that runs elsewhere
 # make test    install what is missing, then lint and run all tests, those on real desktops too
 # make lint    the checks without tests
@@ -6,7 +7,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := up
-.PHONY: up down test lint bench bootstrap
+.PHONY: up worker down test lint bench bootstrap
 
 export DESKYARD_HOME ?= .deskyard
 export DESKYARD_PORT ?= 8000
@@ -18,6 +19,9 @@ bootstrap:
 # exec: make must be the direct parent, so that the console notices when make is killed.
 up: bootstrap
 	@exec $(PYTHON) -m console.embedded up --end-with-parent
+
+worker: bootstrap
+	@exec $(PYTHON) -m console.embedded worker --end-with-parent
 
 down:
 	@if [ -x $(PYTHON) ]; then exec $(PYTHON) -m console.embedded down; else echo "Nothing is up."; fi

@@ -1,4 +1,4 @@
-"""python -m console.embedded up | down | test | lint | is-up | play | image"""
+"""python -m console.embedded up | worker | down | test | lint | is-up | play | image"""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from .stage import build_image, end_with_parent
 from .terminal import Terminal
 from .testing import lint, test
 from .up import up
+from .worker_host import work
 
 
 def main() -> int:
@@ -24,6 +25,8 @@ def main() -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     starting = verbs.add_parser("up", help="start everything and stay")
     starting.add_argument("--end-with-parent", action="store_true", help="end when the parent process does")
+    working = verbs.add_parser("worker", help="a worker host for a console that runs elsewhere")
+    working.add_argument("--end-with-parent", action="store_true", help="end when the parent process does")
     verbs.add_parser("down", help="end what runs in this data folder")
     testing = verbs.add_parser("test", help="prepare, check and test; further arguments go to pytest")
     testing.add_argument("--end-with-parent", action="store_true", help="end when the parent process does")
@@ -45,6 +48,8 @@ def main() -> int:
     match options.verb:
         case "up":
             return up(home, _port(parser))
+        case "worker":
+            return work(home)
         case "down":
             return down(home)
         case "test":

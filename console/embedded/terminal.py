@@ -28,6 +28,7 @@ class Terminal:
         self._out = out or sys.stdout
         self._live = self._out.isatty()
         self._gone = False
+        self._last = ""
         self._told = 0.0
         self._open = ""  # an unfinished line that the next one replaces
 
@@ -56,8 +57,8 @@ class Terminal:
         text = text.strip().replace("\n", " ")
         if self._live:
             self._replace(f"    {text}"[:110])
-        elif time.monotonic() - self._told >= NEWS_SECONDS:
-            self._told = time.monotonic()
+        elif text != self._last and time.monotonic() - self._told >= NEWS_SECONDS:
+            self._told, self._last = time.monotonic(), text
             self.line(f"    {text}"[:200])
 
     def line(self, text: str = "") -> None:
