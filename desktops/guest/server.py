@@ -284,6 +284,7 @@ def _serve_inside(routes: dict[tuple[str, str], Handler]) -> None:
 
 
 def main() -> None:
+    os.environ.pop("GLIBC_TUNABLES", None)
     os.environ.pop("PYTHONPATH", None)  # ours, not for the programs that are started here
     display = os.environ.get("DISPLAY", ":0")
     run = os.environ.get("DESKYARD_RUN", "/run/deskyard")

@@ -304,13 +304,9 @@ def _apt_settings() -> Iterator[tuple[str, bytes]]:
     authorities.
     """
     etc = Path("/etc/apt")
-    found = False
     for path in [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]:
         if path.is_file() and _is_debian(path.read_text(errors="replace")):
-            found = True
             yield str(path.relative_to(etc)), path.read_bytes()
-    if not found:
-        yield "sources.list", f"deb {MIRROR} {SUITE} main\n".encode()
     for path in sorted((etc / "apt.conf.d").glob("*")):
         text = path.read_text(errors="replace") if path.is_file() else ""
         if any(word in text for word in APT_SETTINGS):

@@ -4,8 +4,10 @@
 set -eu
 export DEBIAN_FRONTEND=noninteractive
 if [ -z "${KEEP_APT:-}" ]; then
-    rm -rf /etc/apt/sources.list /etc/apt/sources.list.d
-    mkdir -p /etc/apt/sources.list.d
+    cp -a /etc/apt /etc/apt.own
+    if [ -e /run/apt/sources.list ] || [ -e /run/apt/sources.list.d ]; then
+        rm -rf /etc/apt/sources.list /etc/apt/sources.list.d
+    fi
     [ -d /run/apt ] && cp -r /run/apt/. /etc/apt/
     [ -d /etc/apt/ca ] && { cp /etc/apt/ca/* /usr/local/share/ca-certificates/ && update-ca-certificates >/dev/null; }
     # No start of services, no documentation, no translations.
@@ -18,9 +20,7 @@ apt-get -q -o Acquire::Languages=none update
 sed 's/#.*//' "$@" | xargs apt-get -q -y -o Dpkg::Use-Pty=0 -o APT::Install-Recommends=false \
     -o Acquire::Retries=3 install
 if [ -z "${KEEP_APT:-}" ]; then
-    [ -d /run/apt ] && (cd /run/apt && find . -type f) | (cd /etc/apt && xargs -r rm -f)
-    rm -rf /etc/apt/ca
-    echo 'deb http://deb.debian.org/debian bookworm main' > /etc/apt/sources.list
+    rm -rf /etc/apt && mv /etc/apt.own /etc/apt
     rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /usr/sbin/policy-rc.d
 fi
 if [ -x /usr/sbin/locale-gen ] && ! locale -a | grep -qi '^en_US.utf-\?8$'; then
