@@ -76,6 +76,8 @@ class WorkerConsumer(AsyncWebsocketConsumer):
             return
         try:
             await self._handle(message)
+        except report.Superseded:
+            await self.close(SUPERSEDED)
         except (OperationalError, InterfaceError) as error:
             # The database is away. Nothing was stored or acknowledged: the worker dials again and sends it again.
             log.warning("Closing the socket of %s: %s", self.worker, error)
@@ -87,16 +89,15 @@ class WorkerConsumer(AsyncWebsocketConsumer):
         elif self.worker is None:
             await self.close(BAD_HELLO)
         elif isinstance(message, messages.Heartbeat):
-            current = await database_sync_to_async(report.heartbeat)(
+            await database_sync_to_async(report.heartbeat)(
                 worker=self.worker, connection=self.connection, beat=message
             )
-            if not current:
-                await self.close(SUPERSEDED)
-                return
             held = {item.assignment for item in message.held}
             await self._push(held)
         else:
-            applied = await database_sync_to_async(report.apply_report)(worker=self.worker, report=message)
+            applied = await database_sync_to_async(report.apply_report)(
+                worker=self.worker, connection=self.connection, report=message
+            )
             for problem in applied.refused:
                 await self._send(problem)
             await self._send(messages.Acknowledge(applied=applied.number))

@@ -64,4 +64,5 @@ def _lead_while_connected(stopping: Callable[[], bool]) -> None:
             if not leading:
                 continue
             log.info("Leading.")
+            lease.grace()
         one_pass()

@@ -55,17 +55,16 @@ def disconnect(*, worker: Worker, connection: uuid.UUID) -> None:
 
 
 @transaction.atomic
-def heartbeat(*, worker: Worker, connection: uuid.UUID, beat: messages.Heartbeat) -> bool:
-    """Extend the leases it names. False when a newer socket speaks for this worker."""
+def heartbeat(*, worker: Worker, connection: uuid.UUID, beat: messages.Heartbeat) -> None:
+    """Extend the leases it names. Raises Superseded."""
     facts = {"last_seen_at": timezone.now(), "connected": True, "disk_free_mb": beat.disk_free_mb}
     if beat.images:
         facts["images"] = [image.model_dump() for image in beat.images]
     if beat.swept_at:
         facts |= {"swept_at": beat.swept_at, "swept_left": beat.swept_left}
     if not Worker.objects.filter(pk=worker.pk, connection=connection).update(**facts):
-        return False
+        raise Superseded
     _renew(worker, beat.held)
-    return True
 
 
 def _renew(worker: Worker, held: list[messages.Held]) -> None:
@@ -83,13 +82,19 @@ class Applied:
     refused: list[messages.Refused]
 
 
+class Superseded(Exception):
+    """A newer socket speaks for this worker."""
+
+
 @transaction.atomic
-def apply_report(*, worker: Worker, report: messages.Report) -> Applied:
-    """Store the items in order; what cannot be used is refused by number and counts as applied.
+def apply_report(*, worker: Worker, connection: uuid.UUID, report: messages.Report) -> Applied:
+    """Store the items in order; what cannot be used is refused by number and counts as applied. Raises Superseded.
 
     Items that were stored before are passed over, so sending a report again is harmless. A gap stops at the gap.
     """
     row = Worker.objects.select_for_update().get(pk=worker.pk)
+    if row.connection != connection:
+        raise Superseded
     applied, refused = row.applied, []
     for item in report.items:
         if item.number <= applied:

@@ -132,3 +132,16 @@ async def test_the_newest_connection_of_a_name_wins(
     await welcomed.send_json_to({"type": "heartbeat"})
     assert (await welcomed.receive_output(5))["code"] == 4409
     await newer.disconnect()
+
+
+async def test_a_superseded_sockets_reports_are_not_taken(
+    welcomed: WebsocketCommunicator, dial: Callable[..., WebsocketCommunicator]
+) -> None:
+    newer = dial()
+    await newer.connect()
+    await newer.send_json_to(hello())
+    await newer.receive_json_from(5)
+    item = {"number": 1, "assignment": str(uuid.uuid4()), "epoch": 1, "record": {"kind": "verifying"}}
+    await welcomed.send_json_to({"type": "report", "items": [item]})
+    assert (await welcomed.receive_output(5))["code"] == 4409
+    await newer.disconnect()

@@ -49,11 +49,9 @@ class PaperWorker:
     def offered(self) -> list[Assignment]:
         return list(Assignment.objects.filter(worker=self.worker).live().order_by("offered_at"))
 
-    def beat(self) -> bool:
+    def beat(self) -> None:
         held = [messages.Held(assignment=str(a.pk), epoch=a.epoch) for a in self.offered()]
-        return report.heartbeat(
-            worker=self.worker, connection=self.connection, beat=messages.Heartbeat(held=held)
-        )
+        report.heartbeat(worker=self.worker, connection=self.connection, beat=messages.Heartbeat(held=held))
 
     def say(
         self, assignment: Assignment, *records: dict[str, Any], epoch: int | None = None
@@ -70,7 +68,9 @@ class PaperWorker:
                     record=record,
                 )
             )
-        return report.apply_report(worker=self.worker, report=messages.Report(items=items))
+        return report.apply_report(
+            worker=self.worker, connection=self.connection, report=messages.Report(items=items)
+        )
 
     def start(self, assignment: Assignment, *, seconds_ago: float = 0) -> str:
         computer = str(uuid.uuid4())

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from console.actions.budgets import root_budget
 from console.models import LedgerEntry, Workspace
+from desktops.actions import lease
 from desktops.models import Assignment, Computer
 from runs import scoring
 from runs.models import Attempt, Event, Run
@@ -258,3 +259,14 @@ def test_no_more_desktops_than_the_worker_has_slots(new_run: NewRun, worker: Pap
     one_pass()
     one_pass()
     assert len(worker.offered()) == 2
+
+
+def test_a_new_leader_gives_leases_their_time_before_it_calls_them_lost(
+    new_run: NewRun, worker: PaperWorker
+) -> None:
+    new_run(tasks=["task-1"])
+    one_pass()
+    Assignment.objects.update(lease_until=timezone.now() - timedelta(minutes=5))
+    lease.grace()
+    one_pass()
+    assert [assignment.status for assignment in worker.offered()] == ["offered"]
