@@ -11,6 +11,8 @@ SHELL := /bin/sh
 
 export DESKYARD_HOME ?= .deskyard
 export DESKYARD_PORT ?= 8000
+# Compiled files halve the time of each later start.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON := .venv/bin/python
 
 bootstrap:
