@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from statistics import NormalDist
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple, TypedDict, TypeVar
 
+from django.core.cache import cache
 from django.db import connection
 from django.db.models import Count, Q
 
 from .models import Attempt, Run
 
 CONFIDENCE: Final = 0.95
+# From this many attempts on, totals by task are kept a few seconds; of a run that has ended, an hour.
+LARGE: Final = 20_000
+LARGE_SECONDS: Final = 10
+ENDED_SECONDS: Final = 3_600
+
+T = TypeVar("T")
 
 
 class Counts(TypedDict):
@@ -107,6 +114,25 @@ def no_verdict_reasons(run: Run, shown: int = 8) -> list[NoVerdict]:
             [shown, run.pk],
         )
         return [NoVerdict(*row) for row in cursor.fetchall()]
+
+
+def run_totals(run: Run) -> dict[int, TaskTotal]:
+    """A run's totals by task; of a large run they may be LARGE_SECONDS old."""
+    return _remembered(run, "totals", lambda: task_totals([run]).get(run.pk, {}))
+
+
+def no_verdict(run: Run) -> list[NoVerdict]:
+    """A run's reasons; of a large run they may be LARGE_SECONDS old."""
+    return _remembered(run, "no-verdict", lambda: no_verdict_reasons(run))
+
+
+def _remembered(run: Run, name: str, find: Callable[[], T]) -> T:
+    """Totals over a hundred thousand rows are counted once in a while, however many people look."""
+    if run.planned < LARGE:
+        return find()
+    key = f"{name}:{run.pk}:{run.last_seq if run.is_terminal else 'live'}"
+    found: T = cache.get_or_set(key, find, ENDED_SECONDS if run.is_terminal else LARGE_SECONDS)
+    return found
 
 
 @dataclass(frozen=True)

@@ -182,5 +182,12 @@ def finding(item: dict[str, Any]) -> Finding:
 def _value(value: Any) -> str:
     if value is None:
         return "—"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if (
+        isinstance(value, dict)
+        and value
+        and all(isinstance(one, str | int | float) for one in value.values())
+    ):
+        text = ", ".join(f"{name} {one}" for name, one in value.items())
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONG else f"{text[: LONG - 1]}…"

@@ -61,7 +61,7 @@ class Spent(NamedTuple):
 @workspace_page
 def metrics(request: WorkspaceRequest, number: int) -> HttpResponse:
     run = run_or_404(request, number)
-    totals = scoring.task_totals([run]).get(run.pk, {})
+    totals = scoring.run_totals(run)
     by_task = task_lines(run, totals)
     spent = time_spent(run)
     context = {
@@ -74,7 +74,7 @@ def metrics(request: WorkspaceRequest, number: int) -> HttpResponse:
         "time_parts": segments(1, {one.css: one.share for one in spent}),
         "reason_words": sentences.INVALID_REASONS,
         "no_verdict_count": max(0, run.finished - run.valid),
-        "no_verdict": scoring.no_verdict_reasons(run),
+        "no_verdict": scoring.no_verdict(run),
         "sampled": run.finished > SAMPLE,
         "sample": SAMPLE,
     }
@@ -142,7 +142,7 @@ def latency(run: Run) -> list[Latency]:
     return [
         Latency(word, median, p95, segments(most, {"f_ink2": median, "f_pale": p95 - median}))
         for word, median, p95 in found
-        if p95 > 0
+        if p95 >= 0.5
     ]
 
 
@@ -310,4 +310,4 @@ def time_spent(run: Run) -> list[Spent]:
     rest = up - sum(seconds for _, _, seconds in named)
     named.append(("Stopping and the rest", "f-line", max(0.0, rest)))
     whole = sum(seconds for _, _, seconds in named)
-    return [Spent(word, css, seconds, seconds / whole) for word, css, seconds in named if seconds > 0]
+    return [Spent(word, css, seconds, seconds / whole) for word, css, seconds in named if seconds >= 0.005]

@@ -46,7 +46,7 @@ def overview(request: WorkspaceRequest, number: int) -> HttpResponse:
         "recipes": sentences.recipes(run),
         "stopped": sentences.why_stopped(run),
         "forecast": coming,
-        "no_verdict": scoring.no_verdict_reasons(run),
+        "no_verdict": scoring.no_verdict(run),
         "reason_words": sentences.INVALID_REASONS,
         "held_now": held_now(run),
         "seen": seen(run),
@@ -65,7 +65,7 @@ def progress(run: Run, page: str) -> dict[str, Any]:
         wide = any(len(row.cells) > waffle.CELLS_IN_HALF_A_ROW for row in grid) or len(grid) < 4
         roomy = all(len(row.cells) <= waffle.ROOMY_CELLS for row in grid)
         return {"rate": rate, "rows": grid, "wide": wide, "roomy": roomy, "halves": _halves(grid, wide)}
-    totals = scoring.task_totals([run]).get(run.pk, {})
+    totals = scoring.run_totals(run)
     rate = None if run.is_scripted else scoring.rate(totals)
     pages = max(1, math.ceil(len(run.task_ids) / waffle.TASKS_A_PAGE))
     at = min(max(int(page), 1), pages) if page.isdecimal() else 1

@@ -96,7 +96,7 @@ def action_words(action: Mapping[str, Any]) -> str:
             ways += [f"{abs(dx)} {'right' if dx > 0 else 'left'}"] if dx else []
             return " and ".join(ways) or "nothing"
         case "type":
-            text = str(action["text"])
+            text = str(action["text"]).replace("\n", "⏎").replace("\t", "⇥")
             return f"“{text}”" if len(text) <= 80 else f"“{text[:79]}…”"
         case "key":
             chord = "+".join(action["keys"])
