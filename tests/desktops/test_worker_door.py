@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from channels.db import database_sync_to_async
 from channels.testing import WebsocketCommunicator
+from django.db import connection
 
 from console.actor import Actor
 from console.models import User, Workspace
@@ -21,6 +22,13 @@ from runs.supervisor import one_pass
 from tests.factories import document, sha256
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+async def _closed_connections() -> AsyncIterator[None]:
+    """The communicator keeps channels from closing the threads' database connections."""
+    yield
+    await database_sync_to_async(connection.close)()
 
 
 @pytest.fixture
