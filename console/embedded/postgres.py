@@ -124,6 +124,17 @@ class EmbeddedPostgres:
             self.stop()
             raise
 
+    def died(self) -> bool:
+        """Has the server that this object started ended without being asked?"""
+        return self._process is not None and self._process.poll() is not None
+
+    def restart(self) -> None:
+        """Start it again after it died. Raises PostgresFailed when it does not come up."""
+        self._make_way()
+        self._clear_remains()
+        self._launch()
+        self._wait_until_ready()
+
     def stop(self) -> None:
         """Fast shutdown: sessions are cut, everything committed is on disk."""
         if self._process is not None:

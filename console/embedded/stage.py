@@ -38,6 +38,7 @@ class Stage:
         self.children = Children(terminal.line)
         self.engine_sentence = ""
         self.images: dict[str, str] = {}  # name -> digest, of those that are there
+        self._server: EmbeddedPostgres | None = None
         self._held = contextlib.ExitStack()
 
     def close(self) -> None:
@@ -47,6 +48,9 @@ class Stage:
     def watch(self, seconds: float) -> None:
         """Wait, meanwhile keep the children going. Raises Ended when the terminal was closed."""
         self.children.watch(seconds)
+        if self._server is not None and self._server.died():
+            self.terminal.line("The database ended; starting it again.")
+            self._start(self._server.restart)
         if self.terminal.was_closed():
             raise Ended("its terminal was closed")
 
@@ -56,17 +60,21 @@ class Stage:
             return
         server = EmbeddedPostgres(self.home, durable=durable)
         self._held.callback(server.stop)
+        self._start(server.start)
+        self._server = server
+        for folder in server.opened:
+            self.terminal.line(f"    {folder} may now be passed through by other users: PostgreSQL's has to.")
+        self.environment["DATABASE_URL"] = server.url
+
+    def _start(self, start: Callable[[], None]) -> None:
         try:
-            server.start()
+            start()
         except (PostgresFailed, OSError) as error:
             raise StepFailed(
                 "Starting the database",
                 str(error),
                 f"Read {self.home.logs / 'postgres.log'}, or use a server of your own by DATABASE_URL.",
             ) from error
-        for folder in server.opened:
-            self.terminal.line(f"    {folder} may now be passed through by other users: PostgreSQL's has to.")
-        self.environment["DATABASE_URL"] = server.url
 
     def manage(self, step: str, *arguments: str) -> None:
         """Run manage.py to its end. Raises StepFailed with its last line."""

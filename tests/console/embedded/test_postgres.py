@@ -17,8 +17,8 @@ from console.embedded.processes import is_running, wait_for_end
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home")
+def home(passable: Path) -> Home:
+    return Home(passable / "home")
 
 
 def server(home: Home) -> EmbeddedPostgres:
@@ -56,6 +56,18 @@ def test_a_server_that_was_killed_starts_again_with_its_data(home: Home) -> None
         assert run(second.url, "SELECT count(*) FROM kept") == [(0,)]
 
 
+def test_a_server_that_died_is_noticed_and_started_again(home: Home) -> None:
+    with EmbeddedPostgres(home) as running:
+        run(running.url, "CREATE TABLE kept (n int)")
+        assert running.pid is not None
+        assert not running.died()
+        os.kill(running.pid, signal.SIGKILL)
+        wait_for_end(running.pid, seconds=5)
+        assert running.died()
+        running.restart()
+        assert run(running.url, "SELECT count(*) FROM kept") == [(0,)]
+
+
 def test_a_pid_file_that_names_another_process_is_forgotten(home: Home) -> None:
     with server(home):
         pass
@@ -88,8 +100,8 @@ def test_nobody_else_may_enter_the_folder_of_its_socket(home: Home) -> None:
         assert running.socket_folder.stat().st_mode & 0o077 == 0
 
 
-def test_a_path_too_long_for_a_socket_gets_a_shorter_one(tmp_path: Path) -> None:
-    with server(Home(tmp_path / ("long" * 30))) as running:
+def test_a_path_too_long_for_a_socket_gets_a_shorter_one(passable: Path) -> None:
+    with server(Home(passable / ("long" * 30))) as running:
         assert running.socket_folder != running.data
         assert run(running.url, "SELECT 1") == [(1,)]
         folder = running.socket_folder

@@ -30,13 +30,13 @@ def port() -> int:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, port: int) -> dict[str, str]:
+def environment(passable: Path, port: int) -> dict[str, str]:
     if not ENGINE:
         pytest.skip("needs an engine that has the images: make test, or set DOCKER_HOST")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("DESKYARD_", "DJANGO_"))}
     kept.pop("DATABASE_URL", None)
     engine = {} if ENGINE == "process" else {"DOCKER_HOST": ENGINE}
-    return kept | engine | {"DESKYARD_HOME": str(tmp_path), "DESKYARD_PORT": str(port)}
+    return kept | engine | {"DESKYARD_HOME": str(passable), "DESKYARD_PORT": str(port)}
 
 
 @contextlib.contextmanager
@@ -82,14 +82,14 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def test_it_comes_up_plays_a_test_and_leaves_nothing_running(
-    environment: dict[str, str], tmp_path: Path, port: int
+    environment: dict[str, str], passable: Path, port: int
 ) -> None:
     with made_up(environment) as process:
         read_until(process, "Deskyard is up: ")
         told = read_until(process, "First test: success")
         assert "cost $" in told
 
-        demo = json.loads((tmp_path / "demo.json").read_text())
+        demo = json.loads((passable / "demo.json").read_text())
         assert demo["url"] == f"http://127.0.0.1:{port}"
         runs = Api(demo["url"], demo["token"]).pages("/v1/runs")
         assert [(run["status"], run["counts"]["success"]) for run in runs] == [("completed", 1)]
@@ -109,8 +109,8 @@ def test_it_comes_up_plays_a_test_and_leaves_nothing_running(
         read_until(process, "Everything has ended.")
     assert process.returncode == 0
     assert not answers(demo["url"])
-    assert not is_owned(Home(tmp_path).root / "up.lock")
-    assert processes_of(tmp_path) == []
+    assert not is_owned(Home(passable).root / "up.lock")
+    assert processes_of(passable) == []
 
 
 def test_a_port_in_use_is_refused_with_the_way_out(environment: dict[str, str], port: int) -> None:
