@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 async def _closed_connections() -> AsyncIterator[None]:
     """The communicator keeps channels from closing the threads' database connections."""
     yield
-    await database_sync_to_async(connection.close)()
+    await database_sync_to_async(lambda: connection.close())()
 
 
 @pytest.fixture
