@@ -25,7 +25,7 @@ from console.models import Blob, Membership, User, Workspace
 from desktops.models import Assignment, Computer, Template, TemplateVersion, Worker
 from runs.models import Attempt, AttemptTry, Event, Run, Step, Task, TaskSet
 
-PASSWORD = "correct horse battery"  # noqa: S105 everybody's, in tests
+PASSWORD = "correct horse battery"  # everybody's, in tests
 
 
 def _grey_png() -> bytes:
