@@ -118,7 +118,8 @@ DATABASES = {
     if _DATABASE_URL
     else {"ENGINE": "django.db.backends.postgresql", "NAME": "deskyard"}
 }
-DATABASES["default"].update(CONN_MAX_AGE=0 if TESTING else 60, CONN_HEALTH_CHECKS=True)
+DATABASES["default"]["CONN_MAX_AGE"] = 0 if TESTING else 60
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"].setdefault("TEST", {"NAME": "test_deskyard"})
 
 AUTH_USER_MODEL = "console.User"

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from statistics import NormalDist
-from typing import Final, NamedTuple, TypedDict, TypeVar
+from typing import Final, NamedTuple, TypedDict, TypeVar, cast
+from uuid import UUID
 
 from django.core.cache import cache
 from django.db import connection
@@ -51,7 +52,7 @@ class Cost(TypedDict):
 
 
 def counts(run: Run) -> Counts:
-    return Counts(**{key: getattr(run, key) for key in Counts.__annotations__})
+    return cast(Counts, {key: getattr(run, key) for key in Counts.__annotations__})
 
 
 def cost(run: Run) -> Cost:
@@ -75,7 +76,7 @@ class TaskTotal(NamedTuple):
         return self.finished - self.valid
 
 
-def task_totals(runs: Iterable[Run]) -> dict[int, dict[int, TaskTotal]]:
+def task_totals(runs: Iterable[Run]) -> dict[UUID, dict[int, TaskTotal]]:
     """Per run and task (primary keys), in one query; a task without a finished attempt is left out."""
     rows = (
         Attempt.objects.filter(run__in=[run.pk for run in runs], status__in=("done", "error"))
@@ -87,13 +88,14 @@ def task_totals(runs: Iterable[Run]) -> dict[int, dict[int, TaskTotal]]:
             success=Count("pk", filter=Q(outcome="success")),
         )
     )
-    totals: dict[int, dict[int, TaskTotal]] = {}
+    totals: dict[UUID, dict[int, TaskTotal]] = {}
     for run_id, task_id, finished, valid, success in rows:
         totals.setdefault(run_id, {})[task_id] = TaskTotal(finished, valid, success)
     return totals
 
 
-class NoVerdict(NamedTuple):
+@dataclass(frozen=True)
+class NoVerdict:
     """A reason of the closed vocabulary, how many finished attempts have it, and the first of them by number."""
 
     reason: str
@@ -131,8 +133,7 @@ def _remembered(run: Run, name: str, find: Callable[[], T]) -> T:
     if run.planned < LARGE:
         return find()
     key = f"{name}:{run.pk}:{run.last_seq if run.is_terminal else 'live'}"
-    found: T = cache.get_or_set(key, find, ENDED_SECONDS if run.is_terminal else LARGE_SECONDS)
-    return found
+    return cast(T, cache.get_or_set(key, find, ENDED_SECONDS if run.is_terminal else LARGE_SECONDS))
 
 
 @dataclass(frozen=True)

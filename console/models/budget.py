@@ -6,6 +6,7 @@ Dollars, Decimal, six places. Invariant, held by the database: spent + reserved 
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 from django.db import models
 from django.db.models import F, Q
@@ -13,8 +14,8 @@ from django.db.models import F, Q
 from .workspace import Workspace, WorkspaceRowQuerySet
 
 
-def money_field(**options: object) -> models.DecimalField:
-    return models.DecimalField(max_digits=14, decimal_places=6, **options)  # type: ignore[arg-type]
+def money_field(**options: Any) -> models.DecimalField[Any, Any]:
+    return models.DecimalField(max_digits=14, decimal_places=6, **options)
 
 
 class Budget(models.Model):

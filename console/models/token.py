@@ -27,7 +27,7 @@ class Token(AbstractAuthToken):
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    objects = AuthTokenManager.from_queryset(WorkspaceRowQuerySet)()  # type: ignore[misc]
+    objects = AuthTokenManager.from_queryset(WorkspaceRowQuerySet)()
 
     class Meta:
         ordering = ["-created"]

@@ -22,7 +22,7 @@ class EmailUserManager(UserManager["User"]):
         return self._create(email, password, is_staff=True, is_superuser=True, **fields)
 
 
-class User(AbstractUser):
+class User(AbstractUser):  # type: ignore[django-manager-missing]  # knox's manager is untyped
     username = None  # type: ignore[assignment]
     first_name = None  # type: ignore[assignment]
     last_name = None  # type: ignore[assignment]

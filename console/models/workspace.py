@@ -20,7 +20,7 @@ class WorkspaceQuerySet(models.QuerySet["Workspace"]):
         return self.filter(memberships__user=user)
 
 
-class Workspace(models.Model):
+class Workspace(models.Model):  # type: ignore[django-manager-missing]  # as above
     slug = models.CharField(max_length=50, unique=True, validators=[slug_validator])
     name = models.CharField(max_length=100)
     run_parallelism = models.PositiveSmallIntegerField(

@@ -18,7 +18,7 @@ View = Callable[..., HttpResponseBase]
 class WorkspaceRequest(HttpRequest):
     """What a view under `@workspace_page` gets."""
 
-    user: User  # type: ignore[assignment]
+    user: User
     workspace: Workspace
     membership: Membership
 

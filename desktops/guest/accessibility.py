@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from xml.etree import ElementTree
 
 import gi
@@ -110,7 +111,7 @@ def _content(accessible: Atspi.Accessible, element: ElementTree.Element) -> None
                 element.set(f"{{{ACTION}}}{name}_desc", "")
 
 
-def children(accessible: Atspi.Accessible, tag: str):
+def children(accessible: Atspi.Accessible, tag: str) -> Iterator[Atspi.Accessible]:
     try:
         count = accessible.get_child_count()
     except GLib.Error:
@@ -127,7 +128,7 @@ def children(accessible: Atspi.Accessible, tag: str):
             yield child
 
 
-def showing_cells(accessible: Atspi.Accessible):
+def showing_cells(accessible: Atspi.Accessible) -> Iterator[Atspi.Accessible]:
     """The cells of a large table between the one in its upper left and the one in its lower right corner."""
     component, table = accessible.get_component_iface(), accessible.get_table_iface()
     if component is None or table is None:

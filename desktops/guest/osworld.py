@@ -247,11 +247,11 @@ class Osworld:
         if not path.exists():
             raise Refused(f"no such file: {path}", 404)
         windows = self._desktop().windows
-        before = {window.id for window in windows.list()}
+        before = {window.id for window in windows.present()}
         shell.launch(["xdg-open", str(path)])
         end = time.monotonic() + OPEN_SECONDS
         while time.monotonic() < end:
-            if any(window.id not in before or path.stem in window.title for window in windows.list()):
+            if any(window.id not in before or path.stem in window.title for window in windows.present()):
                 return text_reply("File opened successfully")
             time.sleep(POLL_SECONDS)
         return text_reply(f"No window for {path} came up in {OPEN_SECONDS:g} s", 500)

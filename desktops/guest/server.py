@@ -169,7 +169,7 @@ class Agent:
         return Reply(self.desktop.accessibility(nodes).encode(), "application/xml")
 
     def windows(self, request: Request) -> Reply:
-        return json_reply({"windows": [window.document() for window in self.desktop.windows.list()]})
+        return json_reply({"windows": [window.document() for window in self.desktop.windows.present()]})
 
     def wait_window(self, request: Request) -> Reply:
         asked = request.json()

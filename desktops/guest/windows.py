@@ -59,7 +59,7 @@ class Windows:
         with self._lock:
             return all(any(self._is_type(window, kind) for window in self._clients()) for kind in kinds)
 
-    def list(self) -> list[Window]:
+    def present(self) -> list[Window]:
         """The windows people work with, the one on top last."""
         with self._lock:
             active = self._number(self._root, "_NET_ACTIVE_WINDOW")
@@ -85,7 +85,7 @@ class Windows:
     def find(self, name: str, by_class: bool = False, strict: bool = False) -> Window | None:
         """The first window, from the top, whose title (or class) is or contains that name, in any case."""
         wanted = name.lower()
-        for window in reversed(self.list()):
+        for window in reversed(self.present()):
             names = [window.title]
             if by_class:
                 names = [window.wm_class, *window.wm_class.split(".", 1)]
@@ -108,7 +108,7 @@ class Windows:
         if window is None:
             return False
         self._tell(window.id, "_NET_CLOSE_WINDOW", [X.CurrentTime, FROM_PAGER])
-        self._until(lambda: all(other.id != window.id for other in self.list()))
+        self._until(lambda: all(other.id != window.id for other in self.present()))
         return True
 
     def wait(self, name: str, seconds: float, active: bool = False) -> Window | None:

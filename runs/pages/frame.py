@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -29,7 +30,8 @@ TABS: Final = (
 )
 
 
-class Tab(NamedTuple):
+@dataclass(frozen=True)
+class Tab:
     href: str
     word: str
     current: bool

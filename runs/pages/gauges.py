@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from console.templatetags.deskyard import duration, money
 from runs import scoring
@@ -24,7 +23,8 @@ class Gauge:
     first: bool = False
 
 
-class Key(NamedTuple):
+@dataclass(frozen=True)
+class Key:
     icon: str
     hue: str
     word: str

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
 from django.db.models import Q, QuerySet
 from django.http import HttpResponse, QueryDict
@@ -20,7 +21,8 @@ from runs.pages.waffle import tasks_of
 ROWS: Final = 50
 
 
-class Choice(NamedTuple):
+@dataclass(frozen=True)
+class Choice:
     href: str
     word: str
     count: int | None

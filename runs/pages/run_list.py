@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
@@ -33,7 +34,8 @@ class Line(NamedTuple):
     aim: str
 
 
-class View(NamedTuple):
+@dataclass(frozen=True)
+class View:
     href: str
     word: str
     count: int | None

@@ -25,7 +25,7 @@ def is_expected_bookmarks(found: Rules, expected: Rules) -> float:
         names = [item.get("name") for item in bar if item.get("type") == "folder"]
         return float(set(names) == set(expected["names"]))
     if kind == "liked_authors_websites_urls":
-        folder = next((item for item in bar if item.get("name") == "Liked Authors"), {})
+        folder: dict[str, Any] = next((item for item in bar if item.get("name") == "Liked Authors"), {})
         bar = folder.get("children") or []
     urls = {item.get("url") for item in bar if item.get("type") == "url"}
     return float(urls == set(expected["urls"]))

@@ -62,7 +62,7 @@ def has_page_numbers_in_footers(found: Path) -> float:
     for section in readers.writer(found).sections:
         footer = section.footer
         if footer is None:
-            return 0.0
+            return 0.0  # type: ignore[unreachable]
         text = "".join(paragraph.text for paragraph in footer.paragraphs)
         fields = "".join(node.text or "" for node in footer._element.iter(f"{_W}instrText"))
         simple = "".join(node.get(f"{_W}instr", "") for node in footer._element.iter(f"{_W}fldSimple"))
