@@ -101,6 +101,8 @@ class Shell:
 
         computers = apps.get_model("desktops", "Computer")
         workers = apps.get_model("desktops", "Worker")
+        if self.workspace is None:
+            return {"held": 0, "slots": 0}
         held = computers.objects.for_workspace(self.workspace).held().count()
         slots = workers.objects.for_workspace(self.workspace).connected().aggregate(all=Sum("slots"))["all"]
         return {"held": held, "slots": slots or 0}
