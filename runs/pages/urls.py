@@ -8,6 +8,7 @@ from .event_log import download, event_log
 from .home import home
 from .metrics import metrics
 from .overview import overview
+from .provenance import export
 from .rollouts import rollouts
 from .run_list import run_list
 
@@ -23,6 +24,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:number>/events/", event_log, name="run-events"),
     path("runs/<int:number>/events.jsonl", download, name="run-events-download"),
     path("runs/<int:number>/configuration/", configuration, name="run-configuration"),
+    path("runs/<int:number>/provenance.json", export, name="run-provenance-page"),
     path("runs/<int:number>/cancel/", cancel, name="run-cancel"),
     path("runs/<int:number>/attempts/<int:attempt>/", attempt, name="attempt"),
     path("runs/<int:number>/attempts/<int:attempt>/card/", card, name="attempt-card"),
