@@ -188,6 +188,8 @@ def _base_by_debootstrap(client: docker.DockerClient, reference: str, progress: 
         ]
         progress(f"image base: debootstrap {SUITE}")
         _run_with_progress(command, "image base", progress)
+        # Debootstrap leaves the host's. A desktop without a network must hear "no" at once, not wait for an answer.
+        (root / "etc/resolv.conf").write_text("nameserver 127.0.0.1\n")
         archive = Path(folder) / "base.tar"
         subprocess.run(["tar", "-C", str(root), "-cf", str(archive), "."], check=True)
         progress("image base: importing")
