@@ -1,6 +1,8 @@
 """ASGI entry: `daphne console.asgi:application`. HTTP by Django, websockets by the apps' consumers."""
 
 import os
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
@@ -11,12 +13,20 @@ http = get_asgi_application()
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
-from django.urls import path
+from django.urls import path, re_path
 from django.utils.module_loading import import_string
 
 # The apps are named by string, as in urls.py: this floor imports none of those above it.
 worker_sockets = import_string("desktops.sockets.worker_sockets")
 RunConsumer = import_string("runs.sockets.RunConsumer")
+
+
+async def _nowhere(
+    scope: dict[str, Any], receive: object, send: Callable[[dict[str, Any]], Awaitable[None]]
+) -> None:
+    """A socket of no address: refused, where the router would break."""
+    await send({"type": "websocket.close", "code": 4404})
+
 
 application = ProtocolTypeRouter(
     {
@@ -28,6 +38,7 @@ application = ProtocolTypeRouter(
                     "ws/w/<slug:workspace>/runs/<int:number>",
                     AllowedHostsOriginValidator(AuthMiddlewareStack(RunConsumer.as_asgi())),
                 ),
+                re_path(r"", _nowhere),
             ]
         ),
     }

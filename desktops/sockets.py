@@ -15,7 +15,7 @@ from typing import Any
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.db import InterfaceError, OperationalError
+from django.db import DataError, IntegrityError, InterfaceError, OperationalError
 from django.urls import path
 from pydantic import ValidationError
 
@@ -78,6 +78,8 @@ class WorkerConsumer(AsyncWebsocketConsumer):
             await self._handle(message)
         except report.Superseded:
             await self.close(SUPERSEDED)
+        except (DataError, IntegrityError) as error:
+            await self._refuse("bad_message", f"It holds a value that cannot be stored: {error}"[:500])
         except (OperationalError, InterfaceError) as error:
             # The database is away. Nothing was stored or acknowledged: the worker dials again and sends it again.
             log.warning("Closing the socket of %s: %s", self.worker, error)
@@ -109,6 +111,9 @@ class WorkerConsumer(AsyncWebsocketConsumer):
                 f"This console speaks protocol {messages.PROTOCOL}, the worker {hello.protocol}.",
             )
             await self.close(BAD_HELLO)
+            return
+        if self.worker is not None:
+            await self._refuse("bad_message", "This socket has said hello; dial again to say it anew.")
             return
         self.worker = await database_sync_to_async(report.connect)(
             token=self.token, hello=hello, connection=self.connection
@@ -172,7 +177,7 @@ def _live(worker: Worker) -> list[Assignment]:
 def _what_is_wrong(text: str, error: ValidationError) -> tuple[str, str]:
     try:
         kind = json.loads(text).get("type")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return "bad_message", "A frame is one JSON object with a `type`."
     if kind not in ("hello", "heartbeat", "report"):
         return "unknown_message", f"There is no message of type {str(kind)[:50]!r}."

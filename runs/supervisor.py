@@ -5,9 +5,10 @@ One process leads, by an advisory lock that PostgreSQL frees when its session di
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
@@ -24,16 +25,34 @@ LEADER_LOCK = 0x6465736B  # "desk"
 
 
 def one_pass() -> None:
-    """Lose what went quiet, settle what ended by itself, advance every run that has not ended."""
+    """Lose what went quiet, settle what ended by itself, advance every run that has not ended.
+
+    Each of these is a transaction of its own, and one that breaks keeps none of the others waiting: it is in the
+    log, and the next pass tries it again.
+    """
     now = timezone.now()
     for assignment in Assignment.objects.live().filter(lease_until__lt=now).order_by("lease_until"):
-        if lease.lose(assignment):
-            log.warning("Lost %s", assignment)
+        with _alone(f"Losing {assignment}"):
+            if lease.lose(assignment):
+                log.warning("Lost %s", assignment)
     unpaid = Computer.objects.held().exclude(assignment__status__in=Assignment.LIVE)
     for computer in unpaid.filter(assignment__paid_until__lt=now).select_related("assignment"):
-        computers.presume_gone(computer)
+        with _alone(f"Settling {computer.pk}"):
+            computers.presume_gone(computer)
     for run_id in Run.objects.active().order_by("created_at").values_list("pk", flat=True):
-        advance_run(run_id)
+        with _alone(f"Advancing run {run_id}"):
+            advance_run(run_id)
+
+
+@contextlib.contextmanager
+def _alone(what: str) -> Iterator[None]:
+    """Whatever breaks inside is logged and stays there, but for a database that is away: that ends the pass."""
+    try:
+        yield
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("%s failed; the other runs go on", what)
 
 
 def lead() -> bool:

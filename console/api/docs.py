@@ -15,3 +15,4 @@ class SchemaView(SpectacularAPIView):
 @method_decorator(csp_update({"style-src": ["'unsafe-inline'"]}), name="dispatch")
 class DocsView(SpectacularSwaggerSplitView):
     url_name = "schema"
+    http_method_names = ["get", "head"]  # the page has nothing to say to OPTIONS

@@ -17,7 +17,10 @@ MAX_BYTES: Final = 1 << 20
 
 
 class ExactJSONParser(BaseParser):
-    """UTF-8 JSON of at most MAX_BYTES; numbers with a point become Decimal; NaN and Infinity are not JSON."""
+    """UTF-8 JSON of at most MAX_BYTES; numbers with a point become Decimal; NaN and Infinity are not JSON.
+
+    A key that comes twice is refused: whichever of the two caps were taken, somebody would have meant the other.
+    """
 
     media_type = "application/json"
     renderer_class = JSONRenderer
@@ -29,11 +32,25 @@ class ExactJSONParser(BaseParser):
         if len(data) > MAX_BYTES:
             raise too_large(MAX_BYTES)
         try:
-            return json.loads(data.decode(), parse_float=Decimal, parse_constant=_no_constant)
+            return json.loads(
+                data.decode(),
+                parse_float=Decimal,
+                parse_constant=_no_constant,
+                object_pairs_hook=_each_once,
+            )
         except (ValueError, InvalidOperation) as error:
             raise ParseError(f"The body is not JSON: {error}") from error
         except RecursionError as error:
             raise ParseError("The body is not JSON that can be read: nested too deeply.") from error
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in found if names.count(name) > 1)
+        raise ValueError(f"the key {twice[:100]!a} comes twice in one object")
+    return found
 
 
 def _no_constant(name: str) -> NoReturn:

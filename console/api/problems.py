@@ -14,11 +14,13 @@ from typing import Any, Final, TypedDict
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.signals import got_request_exception
+from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions, serializers, status
 from rest_framework.response import Response
 
 log = logging.getLogger(__name__)
+RETRY_SECONDS: Final = 5
 CONTENT_TYPE: Final = "application/problem+json"
 
 
@@ -83,6 +85,8 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     headers = {}
     if getattr(problem, "auth_header", None):
         headers["WWW-Authenticate"] = problem.auth_header
+    if problem.status_code == status.HTTP_503_SERVICE_UNAVAILABLE:
+        headers["Retry-After"] = str(RETRY_SECONDS)
     if isinstance(error, exceptions.Throttled) and getattr(error, "wait", None) is not None:
         headers["Retry-After"] = str(error.wait)  # type: ignore[attr-defined]  # the stubs forget it
     return Response(body(problem), status=problem.status_code, headers=headers, content_type=CONTENT_TYPE)
@@ -120,6 +124,13 @@ def _as_problem(error: Exception) -> Problem | None:
             return Problem(status.HTTP_403_FORBIDDEN, "permission_denied", str(error) or "Not allowed.")
         case RequestDataTooBig():
             return too_large(None)
+        case OperationalError() | InterfaceError():
+            log.warning("The database did not answer: %s", error)
+            return Problem(
+                status.HTTP_503_SERVICE_UNAVAILABLE,
+                "database_unavailable",
+                "The database does not answer just now, and nothing was stored. Try again in a few seconds.",
+            )
         case exceptions.APIException():
             return _from_rest_framework(error)
     return None
@@ -137,6 +148,8 @@ def _from_rest_framework(error: exceptions.APIException) -> Problem:
     detail = str(error.detail)
     if isinstance(error, exceptions.NotAuthenticated):
         detail = "Send a token: Authorization: Bearer dy_…"
+    elif isinstance(error, exceptions.UnsupportedMediaType):
+        detail = "Send the body as JSON, with Content-Type: application/json."
     problem = Problem(error.status_code, "malformed" if code == "parse_error" else code, detail)
     if hasattr(error, "auth_header"):
         problem.auth_header = str(error.auth_header)

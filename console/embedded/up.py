@@ -18,6 +18,7 @@ from .terminal import StepFailed, Terminal
 
 HOST = "127.0.0.1"
 CONSOLE_SECONDS = 60
+FRAME_BYTES = 4 << 20
 FIRST_IMAGE, NEXT_IMAGE = "basic", "office"
 
 
@@ -96,6 +97,8 @@ class _Up:
 
     def _console(self) -> None:
         daphne = [sys.executable, "-m", "daphne", "-b", HOST, "-p", str(self.port)]
+        # Above what the worker's door takes, so that an oversized frame is refused in words and not cut off.
+        daphne += [f"--websocket-max-{what}-size={FRAME_BYTES}" for what in ("message", "frame")]
         self._child("console", [*daphne, "console.asgi:application"])
         deadline = time.monotonic() + CONSOLE_SECONDS
         while not answers(self.url):

@@ -52,8 +52,8 @@ def jump(request: WorkspaceRequest) -> HttpResponseRedirect:
     words = request.GET.get("q", "").strip()
     number, slash, attempt = words.removeprefix("#").partition("/")
     slug = request.workspace.slug
-    if number.isdecimal() and 0 < int(number) <= request.workspace.last_run_number:
-        if slash and attempt.isdecimal():
+    if number.isdecimal() and len(number) < 10 and 0 < int(number) <= request.workspace.last_run_number:
+        if slash and attempt.isdecimal() and len(attempt) < 10:
             return HttpResponseRedirect(reverse("attempt", args=[slug, int(number), int(attempt)]))
         return HttpResponseRedirect(reverse("run", args=[slug, int(number)]))
     return HttpResponseRedirect(f"{reverse('run-list', args=[slug])}?{urlencode({'q': words})}")

@@ -6,8 +6,10 @@ import logging
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
-from django.db import transaction
+from django.core.exceptions import ValidationError as InvalidValue
+from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
@@ -68,12 +70,19 @@ def heartbeat(*, worker: Worker, connection: uuid.UUID, beat: messages.Heartbeat
 
 
 def _renew(worker: Worker, held: list[messages.Held]) -> None:
-    epochs = {item.assignment: item.epoch for item in held}
+    epochs = {_uuid(item.assignment): item.epoch for item in held}
     rows = Assignment.objects.select_for_update().filter(worker=worker, pk__in=epochs).live().order_by("pk")
-    current = [row.pk for row in rows if row.epoch == epochs[str(row.pk)]]
+    current = [row.pk for row in rows if row.epoch == epochs[row.pk]]
     until = timezone.now() + timedelta(seconds=messages.LEASE_SECONDS)
     Assignment.objects.filter(pk__in=current).update(lease_until=until)
     Assignment.objects.filter(pk__in=current, status=Status.OFFERED).update(status=Status.HELD)
+
+
+def _uuid(text: str) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -117,10 +126,8 @@ def _apply(worker: Worker, item: messages.SpoolItem) -> messages.Refused | None:
         log.warning("Refused item %s of %s: %s (%s)", item.number, worker, code, detail)
         return messages.Refused(code=code, detail=detail, number=item.number, assignment=item.assignment)
 
-    try:
-        known = Assignment.objects.filter(pk=uuid.UUID(item.assignment), worker=worker).first()
-    except ValueError:
-        known = None
+    named = _uuid(item.assignment)
+    known = Assignment.objects.filter(pk=named, worker=worker).first() if named else None
     if known is None:
         return refuse("unknown_assignment", "This worker has no such assignment.")
     try:
@@ -130,11 +137,23 @@ def _apply(worker: Worker, item: messages.SpoolItem) -> messages.Refused | None:
                 Assignment.objects.select_for_update(of=["self"]).select_related("workspace").get(pk=known.pk)
             )
             return _apply_record(assignment, item, refuse)
-    except (BadRecord, ValidationError) as error:
+    except (BadRecord, ValidationError, InvalidValue, DataError, IntegrityError, ValueError) as error:
         return refuse("bad_record", str(error)[:1000])
 
 
+def _storable(value: Any) -> Any:
+    """The record with a mark in place of each NUL: what a desktop holds may have them, PostgreSQL's texts may not."""
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd")
+    if isinstance(value, list):
+        return [_storable(part) for part in value]
+    if isinstance(value, dict):
+        return {_storable(name): _storable(part) for name, part in value.items()}
+    return value
+
+
 def _apply_record(assignment: Assignment, item: messages.SpoolItem, refuse) -> messages.Refused | None:  # type: ignore[no-untyped-def]
+    item = item.model_copy(update={"record": _storable(item.record)})
     record = protocol.record_adapter.validate_python(item.record)
     stale = item.epoch != assignment.epoch or assignment.status not in Assignment.LIVE
     computer = None

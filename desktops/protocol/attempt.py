@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from .actions import Action
+from .moments import Moment
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -57,7 +57,7 @@ class AttemptOrder(BaseModel):
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="ignore")
-    at: datetime
+    at: Moment
 
 
 class ComputerStarted(_Record):

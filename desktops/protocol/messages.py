@@ -13,7 +13,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from .moments import Moment
+
 PROTOCOL = 1
+MAX_INTEGER = 2**31 - 1  # what the console's columns hold
 MAX_FRAME = 1 << 20  # bytes; a larger frame is refused, and the sender told so
 HEARTBEAT_SECONDS = 2
 LEASE_SECONDS = 15
@@ -21,6 +24,13 @@ LEASE_SECONDS = 15
 
 class _Message(BaseModel):
     model_config = ConfigDict(extra="ignore")
+
+
+# What cannot be stored is refused with the frame. No database keeps a NUL in a text, and a time before year 1 in
+# somebody's zone can be written but never read again.
+Text = Annotated[str, Field(pattern=r"^[^\x00]*\z")]
+Count = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
+UuidText = Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z")]
 
 
 class Held(_Message):
@@ -33,9 +43,9 @@ class Held(_Message):
 class WorkerImage(_Message):
     """A template image present on this host."""
 
-    name: str
+    name: Text
     version: int
-    digest: str
+    digest: Text
 
 
 # ── worker → console ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -44,17 +54,17 @@ class WorkerImage(_Message):
 class Hello(_Message):
     type: Literal["hello"] = "hello"
     protocol: int = PROTOCOL
-    version: str
-    instance: str = Field(description="UUID of the worker's spool: a new spool is a new instance.")
-    name: str = Field(min_length=1, max_length=100)
+    version: Text = Field(max_length=50)
+    instance: UuidText = Field(description="UUID of the worker's spool: a new spool is a new instance.")
+    name: Text = Field(min_length=1, max_length=100)
     engine: Literal["docker", "podman", "process", "fake"]
-    engine_version: str = ""
-    isolation: str = Field(default="", description="One sentence for the Workers page.")
+    engine_version: Text = Field(default="", max_length=50)
+    isolation: Text = Field(default="", max_length=500, description="One sentence for the Workers page.")
     can_fork: bool = False
-    cannot_fork_because: str = ""
+    cannot_fork_because: Text = Field(default="", max_length=500)
     slots: int = Field(ge=1, le=256)
-    cpus: int = 0
-    memory_mb: int = 0
+    cpus: int = Field(default=0, ge=0, le=32767)
+    memory_mb: Count = 0
     images: list[WorkerImage] = []
     held: list[Held] = []
 
@@ -65,9 +75,9 @@ class Heartbeat(_Message):
     type: Literal["heartbeat"] = "heartbeat"
     held: list[Held] = []
     images: list[WorkerImage] = []
-    swept_at: datetime | None = None  # last look of the reaper for desktops that nobody owns
-    swept_left: int = 0
-    disk_free_mb: int = 0
+    swept_at: Moment | None = None  # last look of the reaper for desktops that nobody owns
+    swept_left: int = Field(default=0, ge=0, le=32767)
+    disk_free_mb: Count = 0
 
 
 class SpoolItem(_Message):

@@ -231,10 +231,10 @@ class Host:
             instance=self._spool.instance,
             name=self._config.name,
             engine=facts.name,
-            engine_version=facts.version,
-            isolation=facts.isolation,
+            engine_version=facts.version[:50],  # an engine's own words may be longer than the protocol takes
+            isolation=facts.isolation[:500],
             can_fork=facts.can_fork,
-            cannot_fork_because=facts.cannot_fork_because,
+            cannot_fork_because=facts.cannot_fork_because[:500],
             slots=self.slots,
             cpus=facts.cpus,
             memory_mb=facts.memory_mb,

@@ -16,7 +16,7 @@ from runs.models import Event, Run
 from runs.pages import sentences
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.loaders import run_or_404
-from runs.pages.paging import by_number
+from runs.pages.paging import by_number, typed_number
 
 ROWS: Final = 100
 CHUNK: Final = 500
@@ -77,9 +77,9 @@ def download(request: WorkspaceRequest, number: int) -> StreamingHttpResponse:
     """One JSON object a line, in order; `after` resumes. Streamed, so its size costs no memory."""
     run = run_or_404(request, number)
     events = filtered(run, request.GET).order_by("seq")
-    after = request.GET.get("after", "")
-    if after.isdecimal():
-        events = events.filter(seq__gt=int(after))
+    after = typed_number(request.GET.get("after", ""))
+    if after is not None:
+        events = events.filter(seq__gt=after)
     reply = StreamingHttpResponse(_lines(events), content_type="application/x-ndjson")
     reply["Content-Disposition"] = f'attachment; filename="run-{run.number}-events.jsonl"'
     return reply

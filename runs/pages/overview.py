@@ -21,6 +21,7 @@ from runs.pages.forecast import forecast
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.gauges import gauges, key
 from runs.pages.loaders import run_or_404
+from runs.pages.paging import typed_number
 
 EVENTS_SHOWN = 6
 HELD_SHOWN = 4
@@ -68,7 +69,7 @@ def progress(run: Run, page: str) -> dict[str, Any]:
     totals = scoring.run_totals(run)
     rate = None if run.is_scripted else scoring.rate(totals)
     pages = max(1, math.ceil(len(run.task_ids) / waffle.TASKS_A_PAGE))
-    at = min(max(int(page), 1), pages) if page.isdecimal() else 1
+    at = min(max(typed_number(page) or 1, 1), pages)
     drawn = waffle.bars(run, waffle.tasks_of(run, at), totals)
     stored = run.rounds_created * (run.planned // run.spec["rounds"])
     return {

@@ -31,20 +31,25 @@ def query_with(asked: QueryDict, **values: object) -> str:
     return f"?{query.urlencode()}"
 
 
+def typed_number(text: str) -> int | None:
+    """The whole number that an address names; None for anything else, endless digits too."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
 def by_number(found: QuerySet[Row], asked: QueryDict, *, rows: int, field: str) -> Page[Row]:
     """Newest (highest) first. `before=N`: below N; `after=N`: above N, still newest first."""
-    after, before = asked.get("after", ""), asked.get("before", "")
-    if after.isdecimal():
-        taken = list(found.filter(**{f"{field}__gt": int(after)}).order_by(field)[: rows + 1])
+    after, before = typed_number(asked.get("after", "")), typed_number(asked.get("before", ""))
+    if after is not None:
+        taken = list(found.filter(**{f"{field}__gt": after}).order_by(field)[: rows + 1])
         more = len(taken) > rows
         shown = taken[:rows][::-1]
         has_newer, has_older = more, True
     else:
-        if before.isdecimal():
-            found = found.filter(**{f"{field}__lt": int(before)})
+        if before is not None:
+            found = found.filter(**{f"{field}__lt": before})
         taken = list(found.order_by(f"-{field}")[: rows + 1])
         shown = taken[:rows]
-        has_newer, has_older = before.isdecimal(), len(taken) > rows
+        has_newer, has_older = before is not None, len(taken) > rows
     if not shown:
         return Page([], "", "")
     first, last = getattr(shown[0], field), getattr(shown[-1], field)

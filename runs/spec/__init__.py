@@ -136,7 +136,9 @@ class _Examination:
             if key not in FIELDS:
                 near = difflib.get_close_matches(str(key)[:100], FIELDS, n=1)
                 hint = f" Did you mean {near[0]}?" if near else ""
-                self.refuse(str(key)[:100], "unknown_field", f"A run document has no such field.{hint}")
+                # Half a surrogate pair is JSON, and cannot be said back.
+                name = str(key)[:100].encode(errors="replace").decode()
+                self.refuse(name, "unknown_field", f"A run document has no such field.{hint}")
                 if len(self.errors) >= MOST_ERRORS:
                     break
         kind = document.get("kind")

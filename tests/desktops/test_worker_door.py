@@ -153,3 +153,116 @@ async def test_a_superseded_sockets_reports_are_not_taken(
     await welcomed.send_json_to({"type": "report", "items": [item]})
     assert (await welcomed.receive_output(5))["code"] == 4409
     await newer.disconnect()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"instance": "not-a-uuid"},
+        {"version": "v" * 51},
+        {"name": "a\x00b"},
+        {"cpus": -1},
+        {"memory_mb": 2**40},
+        {"isolation": "i" * 501},
+    ],
+)
+async def test_a_hello_that_cannot_be_stored_is_told_so(
+    dial: Callable[..., WebsocketCommunicator], fields: dict[str, Any]
+) -> None:
+    link = dial()
+    await link.connect()
+    await link.send_json_to(hello(**fields))
+    refused = await link.receive_json_from(5)
+    assert (refused["code"], next(iter(fields)) in refused["detail"]) == ("bad_message", True)
+    await link.send_json_to(hello())
+    assert (await link.receive_json_from(5))["type"] == "welcome"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"swept_at": "0001-01-01T00:00:00+14:00"},
+        {"swept_at": "2026-01-01T00:00:00"},
+        {"disk_free_mb": -1},
+        {"swept_left": 70_000},
+    ],
+)
+async def test_a_heartbeat_that_cannot_be_stored_is_told_so(
+    welcomed: WebsocketCommunicator, fields: dict[str, Any]
+) -> None:
+    await welcomed.send_json_to({"type": "heartbeat", **fields})
+    assert (await welcomed.receive_json_from(5))["code"] == "bad_message"
+
+
+async def test_a_heartbeat_that_names_no_assignment_renews_nothing(welcomed: WebsocketCommunicator) -> None:
+    await welcomed.send_json_to({"type": "heartbeat", "held": [{"assignment": "\x00", "epoch": 1}]})
+    assert await welcomed.receive_nothing(0.2)
+
+
+async def test_a_frame_nested_too_deeply_is_refused(welcomed: WebsocketCommunicator) -> None:
+    await welcomed.send_to(text_data="[" * 200_000)
+    assert (await welcomed.receive_json_from(5))["code"] == "bad_message"
+
+
+async def test_hello_is_said_once_a_socket(welcomed: WebsocketCommunicator) -> None:
+    await welcomed.send_json_to(hello(name="somebody else"))
+    assert (await welcomed.receive_json_from(5))["code"] == "bad_message"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"kind": "computer_started", "computer": "no uuid", "engine": "fake"},
+        {"kind": "computer_started", "computer": str(uuid.uuid4()), "engine": "e" * 21},
+        {"kind": "computer_ready", "computer": "no uuid", "seconds": 1},
+        {"kind": "setup_done", "seconds": 1, "steps": 1, "screenshot": sha256("a"), "at": "0001-01-01T00:00+14:00"},
+        {"kind": "verdict", "reward": float("nan"), "evidence": [], "checker": "c", "checker_digest": "d", "seconds": 1,
+         "screenshot": sha256("a")},
+    ],
+)  # fmt: skip
+async def test_a_record_that_cannot_be_stored_is_refused_and_the_next_one_is_applied(
+    welcomed: WebsocketCommunicator, run: Run, record: dict[str, Any]
+) -> None:
+    await database_sync_to_async(one_pass)()
+    offer = await welcomed.receive_json_from(5)
+    about = {"assignment": offer["assignment"], "epoch": offer["epoch"]}
+    now = "2026-11-01T10:00:00Z"
+    items = [
+        {"number": 1, **about, "record": {"at": now, **record}},
+        {"number": 2, **about, "record": {"kind": "verifying", "at": now}},
+    ]
+    await welcomed.send_json_to({"type": "report", "items": items})
+    refused = await welcomed.receive_json_from(5)
+    assert (refused["code"], refused["number"]) == ("bad_record", 1)
+    assert await welcomed.receive_json_from(5) == {"type": "acknowledge", "applied": 2}
+    assert await run.attempts.filter(status="verifying").aexists()
+
+
+async def test_a_nul_in_what_a_desktop_held_is_kept_as_a_mark(
+    welcomed: WebsocketCommunicator, run: Run
+) -> None:
+    await database_sync_to_async(one_pass)()
+    offer = await welcomed.receive_json_from(5)
+    evidence = {"label": "a\x00b", "metric": "m", "found": {"\x00": ["x\x00"]}, "reward": 1.0}
+    verdict = {
+        "kind": "verdict",
+        "at": "2026-11-01T10:00:00Z",
+        "reward": 1.0,
+        "evidence": [evidence],
+        "checker": "c",
+        "checker_digest": "d",
+        "seconds": 1,
+        "screenshot": sha256("a"),
+    }
+    about = {"assignment": offer["assignment"], "epoch": offer["epoch"]}
+    await welcomed.send_json_to({"type": "report", "items": [{"number": 1, **about, "record": verdict}]})
+    assert await welcomed.receive_json_from(5) == {"type": "acknowledge", "applied": 1}
+    assert await run.attempts.filter(outcome="success").aexists()
+
+
+async def test_a_socket_of_no_address_is_refused() -> None:
+    from console.asgi import application
+
+    link = WebsocketCommunicator(application, "/ws/nowhere")
+    connected, code = await link.connect()
+    assert (connected, code) == (False, 4404)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import OperationalError
+from django.test import Client
 from rest_framework.exceptions import Throttled, ValidationError
 from rest_framework.test import APIClient
 
@@ -80,3 +82,19 @@ def test_nested_errors_are_told_flat() -> None:
         ("", "invalid", "all wrong"),
         ("c.d", "invalid", "x"),
     ]
+
+
+def test_a_database_that_is_away_is_a_503_that_says_when_to_come_again(
+    api: Callable[..., APIClient], workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise OperationalError("the connection is closed")
+
+    monkeypatch.setattr("runs.api.views.create_run", away)
+    reply = api().post("/v1/runs", {})
+    assert (reply.status_code, reply.json()["code"]) == (503, "database_unavailable")
+    assert int(reply["Retry-After"]) > 0
+
+
+def test_the_browsable_page_answers_only_to_readers(client: Client) -> None:
+    assert client.options("/v1/docs/").status_code == 405

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import pytest
 from django.template.loader import render_to_string
+
+from runs.models import RunDraft
 
 
 def test_the_500_page_needs_neither_database_nor_session():
@@ -8,3 +11,26 @@ def test_the_500_page_needs_neither_database_nor_session():
     text = render_to_string("500.html")
     assert "Something broke on our side" in text
     assert "<style" not in text
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "address", ["runs/?q=%00", "jump/?q=a%00", "members/?q=%00", "task-sets/a/tasks/%00/"]
+)
+def test_a_nul_in_the_address_is_a_400(workspace, member, client_for, address):
+    reply = client_for(member).get(f"/w/lab/{address}")
+    assert reply.status_code == 400
+    assert "We cannot read that request" in reply.content.decode()
+
+
+@pytest.mark.django_db
+def test_a_nul_in_a_form_is_a_400_and_stores_nothing(workspace, member, client_for):
+    reply = client_for(member).post("/w/lab/runs/new/workload/", {"name": "a\x00b"})
+    assert reply.status_code == 400
+    assert not RunDraft.objects.exists()
+
+
+@pytest.mark.django_db
+def test_endless_digits_to_jump_to_are_words(workspace, member, client_for):
+    for words in ("9" * 5000, f"1/{'9' * 5000}"):
+        assert client_for(member).get("/w/lab/jump/", {"q": words}).status_code == 302

@@ -270,3 +270,13 @@ def test_a_new_leader_gives_leases_their_time_before_it_calls_them_lost(
     lease.grace()
     one_pass()
     assert [assignment.status for assignment in worker.offered()] == ["offered"]
+
+
+def test_a_run_that_breaks_keeps_no_other_waiting(
+    new_run: NewRun, worker: PaperWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, sound = new_run(), new_run()
+    Run.objects.filter(pk=broken.pk).update(spec={})
+    one_pass()
+    assert (fresh(broken).status, fresh(sound).status) == ("queued", "preparing")
+    assert f"Advancing run {broken.pk} failed" in caplog.text

@@ -216,3 +216,18 @@ class TestIdempotencyKey:
         reply = api().post("/v1/runs", good, headers={"Idempotency-Key": key})
         assert reply.status_code == 422
         assert reply.json()["errors"][0]["field"] == "Idempotency-Key"
+
+
+@pytest.mark.parametrize("key", ["\\ud800", "\\u0000", "\\u202e"])
+def test_a_field_of_a_strange_name_is_refused_in_words(api: Callable[..., APIClient], key: str) -> None:
+    reply = api().post("/v1/runs", f'{{"{key}": 1}}'.encode(), content_type="application/json")
+    assert reply.status_code == 422
+    assert "unknown_field" in {error["code"] for error in reply.json()["errors"]}
+
+
+@pytest.mark.parametrize("key", ["spend_cap_usd", "\\ud800"])
+def test_a_field_that_comes_twice_is_refused(api: Callable[..., APIClient], key: str) -> None:
+    body = f'{{"{key}": "1.00", "{key}": "1000.00"}}'.encode()
+    reply = api().post("/v1/runs", body, content_type="application/json")
+    assert (reply.status_code, reply.json()["code"]) == (400, "malformed")
+    assert "twice" in reply.json()["detail"]

@@ -151,3 +151,15 @@ def test_a_comparison_with_another_workspaces_run_shows_nothing_of_it(
     other = a_run(other_workspace, name="secret plans")
     text = client_for(member).get(page(run, "configuration", f"?with={other.number}")).content.decode()
     assert "secret plans" not in text
+
+
+@pytest.mark.parametrize(
+    "tab", ["", "rollouts/", "computers/", "events/", "events.jsonl", "metrics/", "configuration/"]
+)
+@pytest.mark.parametrize("value", ["9" * 5000, "9" * 18, "\u00b2", "\u0663", "-1", "x"])
+def test_a_number_in_the_address_that_is_none_changes_nothing(workspace, member, client_for, tab, value):
+    run = a_run(workspace)
+    names = ("after", "before", "page", "attempt", "with", "try", "q")
+    for name in names:
+        reply = client_for(member).get(f"/w/lab/runs/{run.number}/{tab}", {name: value})
+        assert reply.status_code == 200
