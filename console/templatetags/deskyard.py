@@ -23,7 +23,7 @@ register = template.Library()
 
 
 class Look(NamedTuple):
-    """How a value of the vocabulary is drawn: symbol of the sprite, word, class of its hue."""
+    """How a value of the vocabulary is drawn: symbol of icons.svg, word, class of its hue."""
 
     icon: str
     word: str
@@ -70,7 +70,7 @@ def icon(name: str, size: str = "") -> SafeString:
     return format_html(
         '<svg class="i{}" aria-hidden="true"><use href="{}#{}"/></svg>',
         f" {size}" if size else "",
-        address(),
+        static("icons.svg"),
         name,
     )
 
