@@ -38,7 +38,7 @@ application = ProtocolTypeRouter(
                     "ws/w/<slug:workspace>/runs/<int:number>",
                     AllowedHostsOriginValidator(AuthMiddlewareStack(RunConsumer.as_asgi())),
                 ),
-                re_path(r"", _nowhere),
+                re_path(r"", _nowhere),  # type: ignore[arg-type]  # an ASGI application, which the stubs forget
             ]
         ),
     }
