@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 from console.context import THEMES
 from console.models import Workspace
 
+from .icons import icons
 from .loaders import WorkspaceRequest, workspace_page
 
 YEAR = 31_536_000
@@ -62,4 +63,5 @@ def jump(request: WorkspaceRequest) -> HttpResponseRedirect:
 urlpatterns: list[URLPattern] = [
     path("", home, name="home"),
     path("theme/", theme, name="theme"),
+    path("icons.svg", icons, name="icons"),
 ]

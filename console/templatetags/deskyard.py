@@ -12,18 +12,17 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
 
 from django import template
-from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from console.pages import figures
+from console.pages import figures, icons
 
 register = template.Library()
 
 
 class Look(NamedTuple):
-    """How a value of the vocabulary is drawn: symbol of icons.svg, word, class of its hue."""
+    """How a value of the vocabulary is drawn: symbol of the sprite, word, class of its hue."""
 
     icon: str
     word: str
@@ -70,7 +69,7 @@ def icon(name: str, size: str = "") -> SafeString:
     return format_html(
         '<svg class="i{}" aria-hidden="true"><use href="{}#{}"/></svg>',
         f" {size}" if size else "",
-        static("icons.svg"),
+        icons.address(),
         name,
     )
 
