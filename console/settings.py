@@ -67,7 +67,6 @@ INSTALLED_APPS = [
     "django_filters",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "rules.apps.AutodiscoverRulesConfig",
     "allauth",
     "allauth.account",
     "allauth.mfa",
@@ -124,7 +123,6 @@ DATABASES["default"].setdefault("TEST", {"NAME": "test_deskyard"})
 
 AUTH_USER_MODEL = "console.User"
 AUTHENTICATION_BACKENDS = [
-    "rules.permissions.ObjectPermissionBackend",
     "django.contrib.auth.backends.ModelBackend",
     "allauth.account.auth_backends.AuthenticationBackend",
 ]
@@ -157,9 +155,7 @@ STATICFILES_DIRS = [
         (prefix, path)
         for prefix, path in (
             ("tabler", BASE_DIR / "node_modules/@tabler/core/dist/css"),
-            ("uplot", BASE_DIR / "node_modules/uplot/dist"),
             ("inter", BASE_DIR / "node_modules/@fontsource-variable/inter/files"),
-            ("novnc", BASE_DIR / "node_modules/@novnc/novnc"),
         )
         if path.is_dir()
     ),
