@@ -29,7 +29,8 @@ from desktops.protocol import messages
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 5.0
-UNAUTHORISED, SUPERSEDED, BAD_HELLO = 4401, 4409, 4400
+# Of the range left to applications: Daphne cannot send the standard's own, such as 1013 (try again later).
+UNAUTHORISED, SUPERSEDED, BAD_HELLO, TRY_AGAIN = 4401, 4409, 4400, 4503
 
 
 def _token(header: bytes) -> Token | None:
@@ -83,7 +84,7 @@ class WorkerConsumer(AsyncWebsocketConsumer):
         except (OperationalError, InterfaceError) as error:
             # The database is away. Nothing was stored or acknowledged: the worker dials again and sends it again.
             log.warning("Closing the socket of %s: %s", self.worker, error)
-            await self.close(1013)
+            await self.close(TRY_AGAIN)
 
     async def _handle(self, message: messages.FromWorker) -> None:
         if isinstance(message, messages.Hello):
@@ -134,7 +135,7 @@ class WorkerConsumer(AsyncWebsocketConsumer):
                     await self._push(None)
                 except (OperationalError, InterfaceError) as error:
                     log.warning("Closing the socket of %s: %s", worker, error)
-                    await self.close(1013)
+                    await self.close(TRY_AGAIN)
                     return
 
     async def _push(self, held: set[str] | None) -> None:

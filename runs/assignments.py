@@ -20,7 +20,7 @@ KIND = "attempt"
 class AttemptHandler:
     def lock(self, subject: uuid.UUID) -> None:
         """The run's row: everything about one run happens one after another."""
-        Run.objects.select_for_update(of=["self"]).get(attempts=subject)
+        Run.objects.select_for_update(of=["self"], no_key=True).get(attempts=subject)
 
     def _load(self, assignment: Assignment) -> tuple[Run, Attempt, AttemptTry]:
         one = AttemptTry.objects.select_related("attempt__run__workspace").get(assignment=assignment)

@@ -54,7 +54,9 @@ def _locked_chain(budget: Budget) -> list[Budget]:
         ids.append(parent)
         parent = Budget.objects.values_list("parent_id", flat=True).get(pk=parent)
     ids.reverse()
-    rows = {row.pk: row for row in Budget.objects.select_for_update().filter(pk__in=ids).order_by("pk")}
+    rows = {
+        row.pk: row for row in Budget.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
+    }
     return [rows[pk] for pk in ids]
 
 

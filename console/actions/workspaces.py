@@ -123,7 +123,7 @@ def remove_member(membership: Membership, *, actor: Actor) -> None:
 
 
 def _locked(membership: Membership) -> Membership:
-    Workspace.objects.select_for_update().get(pk=membership.workspace_id)
+    Workspace.objects.select_for_update(no_key=True).get(pk=membership.workspace_id)
     row: Membership = Membership.objects.select_related("workspace", "user").get(pk=membership.pk)
     return row
 

@@ -70,7 +70,7 @@ def computer_ready(computer: Computer, record: protocol.ComputerReady) -> None:
 
 def computer_stopped(assignment: Assignment, computer: Computer, *, at: datetime, reason: str) -> Decimal:
     """Settle a desktop that was seen to be gone. Once: a second word about it changes nothing. Returns its cost."""
-    entry = LedgerEntry.objects.select_for_update().get(subject=computer.pk)
+    entry = LedgerEntry.objects.select_for_update(no_key=True).get(subject=computer.pk)
     if entry.settled_at is not None:
         return entry.cost or Decimal(0)
     stopped_at = max(min(at, timezone.now()), computer.started_at)
@@ -100,7 +100,7 @@ def computer_stopped(assignment: Assignment, computer: Computer, *, at: datetime
 def presume_gone(computer: Computer) -> None:
     """A lost worker's desktop: its guest agent ends it at `paid_until`, so that is when its money ends."""
     handler_for(computer.assignment.kind).lock(computer.assignment.subject)
-    assignment = Assignment.objects.select_for_update().get(pk=computer.assignment_id)
+    assignment = Assignment.objects.select_for_update(no_key=True).get(pk=computer.assignment_id)
     computer.refresh_from_db()
     if computer.stopped_at is None:
         computer_stopped(

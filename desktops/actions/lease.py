@@ -132,7 +132,7 @@ def grace() -> None:
 def lose(assignment: Assignment) -> bool:
     """The lease ran out without a word. False when somebody was faster."""
     handler_for(assignment.kind).lock(assignment.subject)
-    row = Assignment.objects.select_for_update().get(pk=assignment.pk)
+    row = Assignment.objects.select_for_update(no_key=True).get(pk=assignment.pk)
     if row.status not in Assignment.LIVE or row.lease_until > timezone.now():
         return False
     end(row, status=Assignment.Status.LOST, at=timezone.now())

@@ -29,7 +29,9 @@ Status = Assignment.Status
 @transaction.atomic
 def connect(*, token: Token, hello: messages.Hello, connection: uuid.UUID) -> Worker:
     """The worker is here, with this spool. The newest socket of a name speaks for it."""
-    worker, _ = Worker.objects.select_for_update().get_or_create(workspace=token.workspace, name=hello.name)
+    worker, _ = Worker.objects.select_for_update(no_key=True).get_or_create(
+        workspace=token.workspace, name=hello.name
+    )
     instance = uuid.UUID(hello.instance)
     if worker.instance != instance:
         worker.instance, worker.applied = instance, 0
@@ -71,7 +73,12 @@ def heartbeat(*, worker: Worker, connection: uuid.UUID, beat: messages.Heartbeat
 
 def _renew(worker: Worker, held: list[messages.Held]) -> None:
     epochs = {_uuid(item.assignment): item.epoch for item in held}
-    rows = Assignment.objects.select_for_update().filter(worker=worker, pk__in=epochs).live().order_by("pk")
+    rows = (
+        Assignment.objects.select_for_update(no_key=True)
+        .filter(worker=worker, pk__in=epochs)
+        .live()
+        .order_by("pk")
+    )
     current = [row.pk for row in rows if row.epoch == epochs[row.pk]]
     until = timezone.now() + timedelta(seconds=messages.LEASE_SECONDS)
     Assignment.objects.filter(pk__in=current).update(lease_until=until)
@@ -101,7 +108,7 @@ def apply_report(*, worker: Worker, connection: uuid.UUID, report: messages.Repo
 
     Items that were stored before are passed over, so sending a report again is harmless. A gap stops at the gap.
     """
-    row = Worker.objects.select_for_update().get(pk=worker.pk)
+    row = Worker.objects.select_for_update(no_key=True).get(pk=worker.pk)
     if row.connection != connection:
         raise Superseded
     applied, refused = row.applied, []
@@ -134,7 +141,9 @@ def _apply(worker: Worker, item: messages.SpoolItem) -> messages.Refused | None:
         with transaction.atomic():  # one bad record must not sink its batch
             handler_for(known.kind).lock(known.subject)
             assignment = (
-                Assignment.objects.select_for_update(of=["self"]).select_related("workspace").get(pk=known.pk)
+                Assignment.objects.select_for_update(of=["self"], no_key=True)
+                .select_related("workspace")
+                .get(pk=known.pk)
             )
             return _apply_record(assignment, item, refuse)
     except (BadRecord, ValidationError, InvalidValue, DataError, IntegrityError, ValueError) as error:

@@ -46,7 +46,7 @@ HOPELESS: Final = 6
 def advance_run(run_id: uuid.UUID) -> None:
     with transaction.atomic():
         run = (
-            Run.objects.select_for_update(of=["self"], skip_locked=True)
+            Run.objects.select_for_update(of=["self"], skip_locked=True, no_key=True)
             .select_related("workspace", "budget", "template_version__template")
             .filter(pk=run_id)
             .first()

@@ -40,7 +40,13 @@ def store_task_set(
         raise ValueError("None of these tasks can run here.")
     digest = own.set_digest(report.tasks)
     solved = {task.id: recipes.recipe_for(name, task.id) for task in report.tasks}
-    current = TaskSet.objects.for_workspace(workspace).filter(name=name).current().select_for_update().first()
+    current = (
+        TaskSet.objects.for_workspace(workspace)
+        .filter(name=name)
+        .current()
+        .select_for_update(no_key=True)
+        .first()
+    )
     known = {} if current is None else dict(current.tasks.values_list("task_id", "recipe_digest"))
     wanted = {key: f"sha256:{recipes.recipe_digest(found)}" if found else "" for key, found in solved.items()}
     if current is not None and current.digest == f"sha256:{digest}" and known == wanted:

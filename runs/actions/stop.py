@@ -46,13 +46,19 @@ def cancel_run(run: Run, *, actor: Actor) -> Run:
 
 
 def _locked(run: Run) -> Run:
-    return Run.objects.select_for_update(of=["self"]).select_related("workspace", "budget").get(pk=run.pk)
+    return (
+        Run.objects.select_for_update(of=["self"], no_key=True)
+        .select_related("workspace", "budget")
+        .get(pk=run.pk)
+    )
 
 
 def live_assignments(run: Run) -> list[Assignment]:
     """Assignments of the run's attempts that a worker still holds, oldest first, locked."""
     live = Attempt.objects.filter(run=run, status__in=Attempt.LIVE).values("pk")
-    rows = Assignment.objects.select_for_update(of=["self"]).filter(kind="attempt", subject__in=live)
+    rows = Assignment.objects.select_for_update(of=["self"], no_key=True).filter(
+        kind="attempt", subject__in=live
+    )
     return list(rows.live().order_by("pk"))
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from channels.db import database_sync_to_async
 from channels.testing import WebsocketCommunicator
-from django.db import connection
+from django.db import OperationalError, connection
 
 from console.actor import Actor
 from console.models import User, Workspace
+from desktops.actions import report
 from desktops.protocol import messages
 from runs.actions.create import create_run
 from runs.actions.stop import cancel_run
@@ -258,6 +259,19 @@ async def test_a_nul_in_what_a_desktop_held_is_kept_as_a_mark(
     await welcomed.send_json_to({"type": "report", "items": [{"number": 1, **about, "record": verdict}]})
     assert await welcomed.receive_json_from(5) == {"type": "acknowledge", "applied": 1}
     assert await run.attempts.filter(outcome="success").aexists()
+
+
+async def test_a_worker_is_sent_away_to_dial_again_while_the_database_is_away(
+    welcomed: WebsocketCommunicator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(**_: Any) -> None:
+        raise OperationalError("the connection is lost")
+
+    monkeypatch.setattr(report, "heartbeat", away)
+    await welcomed.send_json_to({"type": "heartbeat", "held": []})
+    closed = await welcomed.receive_output(5)
+    assert closed["type"] == "websocket.close"
+    assert 4000 <= closed["code"] < 5000  # Daphne sends no other
 
 
 async def test_a_socket_of_no_address_is_refused() -> None:

@@ -142,7 +142,7 @@ def _launch(request: WorkspaceRequest, draft: Draft) -> HttpResponse:
     try:
         with transaction.atomic():
             drafts = RunDraft.objects.for_workspace(request.workspace).filter(user=request.user)
-            if drafts.select_for_update().first() is None:
+            if drafts.select_for_update(no_key=True).first() is None:
                 messages.warning(request, "This draft has been launched or discarded already.")
                 return redirect("run-list", request.workspace.slug)
             run = create_run(
