@@ -29,8 +29,13 @@ class Rest:
         self._damage = root.damage_create(xdamage.DamageReportNonEmpty)
         self._display.sync()
 
-    def wait(self, quiet_ms: float, timeout_ms: float) -> tuple[bool, float]:
-        """Wait until nothing was drawn for `quiet_ms`: (whether it came to that in `timeout_ms`, ms waited)."""
+    def wait(
+        self, quiet_ms: float, timeout_ms: float, patience_ms: float = PATIENCE_MS
+    ) -> tuple[bool, float]:
+        """Wait until nothing was drawn for `quiet_ms`: (whether it came to that in `timeout_ms`, ms waited).
+
+        A program that computes and draws nothing is waited for `patience_ms` at most.
+        """
         with self._lock:
             started = time.monotonic()
             end = started + timeout_ms / 1000
@@ -38,7 +43,7 @@ class Rest:
             while True:
                 if not self._quiet(quiet_ms, end):
                     return False, _since(started)
-                if quiet_ms <= 0 or self._idle(end):
+                if quiet_ms <= 0 or self._idle(end, patience_ms):
                     return True, _since(started)
 
     def _quiet(self, quiet_ms: float, end: float) -> bool:
@@ -54,10 +59,10 @@ class Rest:
             if self._drain():
                 quiet_at = time.monotonic() + quiet_ms / 1000
 
-    def _idle(self, end: float) -> bool:
+    def _idle(self, end: float, patience_ms: float) -> bool:
         """Wait until nothing of the desktop wants the processor, twice in a row. False as soon as anything is
         drawn: quiet begins anew. A program that only computes is waited for with bounded patience."""
-        end = min(end, time.monotonic() + PATIENCE_MS / 1000)
+        end = min(end, time.monotonic() + patience_ms / 1000)
         idle = 0
         while idle < 2 and time.monotonic() < end:
             idle = 0 if _busy() else idle + 1

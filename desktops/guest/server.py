@@ -26,6 +26,10 @@ OSWORLD_PORT = 5000  # where OSWorld's own programs inside a desktop look
 START_SECONDS = 60.0
 ACCESSIBILITY_SECONDS = 50.0
 MAX_ACCESSIBILITY_NODES = 20_000
+# A `wait` action says by itself that something takes long. A large program's window is there while it still
+# loads, drawing nothing; keys that come then are lost.
+WAIT_QUIET_MS = 300
+LOADING_MS = 10_000
 
 
 class Desktop:
@@ -66,11 +70,13 @@ class Desktop:
         hands[kind]()
 
     def wait(self, window: str, seconds: float) -> None:
-        """Until that window is active, or, without one, until the screen rests."""
-        if window:
-            self.windows.wait(window, seconds, active=True)
-        else:
-            self.rest.wait(300, seconds * 1000)
+        """Until that window is active, if one is named, and then until the screen rests."""
+        end = time.monotonic() + seconds
+        if window and self.windows.wait(window, seconds, active=True) is None:
+            return
+        left_ms = max(0.0, end - time.monotonic()) * 1000
+        longest_ms = min(left_ms, LOADING_MS) if window else left_ms
+        self.rest.wait(WAIT_QUIET_MS, longest_ms, patience_ms=LOADING_MS)
 
     def accessibility(self, max_nodes: int) -> str:
         command = [sys.executable, "-m", "guest.accessibility", str(max_nodes)]

@@ -12,6 +12,27 @@ from desktops.worker.guest_client import Guest
 
 pytestmark = pytest.mark.desktop
 
+# Its window has a title at once; it computes for three seconds, drawing nothing, before it paints itself red.
+SLOW_STARTER = """
+import time
+from Xlib import X
+from Xlib.display import Display
+
+display = Display()
+screen = display.screen()
+window = screen.root.create_window(300, 300, 400, 300, 0, screen.root_depth, event_mask=X.ExposureMask)
+window.set_wm_name("Slow starter")
+window.map()
+display.sync()
+end = time.monotonic() + 3
+while time.monotonic() < end:
+    pass
+window.change_attributes(background_pixel=0xFF0000)
+window.clear_area()
+display.sync()
+time.sleep(600)
+"""
+
 
 def test_a_screenshot_is_the_whole_screen_in_its_colours(guest: Guest) -> None:
     picture = Image.open(io.BytesIO(guest.screenshot()))
@@ -39,6 +60,16 @@ def test_a_change_after_a_pause_is_waited_for(guest: Guest) -> None:
     look = guest.act(Wait(seconds=15, window="Terminal"), 200, 5000)
     assert look.settled
     assert "Terminal" in look.active_window
+
+
+def test_a_window_that_is_waited_for_has_loaded_what_it_shows(guest: Guest) -> None:
+    guest.launch(["python3", "-c", SLOW_STARTER])
+    look = guest.act(Wait(seconds=30, window="Slow starter"), 120, 3000)
+    guest.run("pkill -f 'Slow starter'")
+    assert look.active_window == "Slow starter"
+    colours = Image.open(io.BytesIO(look.png)).getcolors(1 << 21)
+    assert colours is not None
+    assert (255, 0, 0) in [colour for _, colour in colours]
 
 
 def test_done_and_fail_touch_nothing(guest: Guest) -> None:
