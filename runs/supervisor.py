@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 
+import psycopg
 from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
@@ -67,7 +68,7 @@ def supervise(stopping: Callable[[], bool]) -> None:
     while not stopping():
         try:
             _lead_while_connected(stopping)
-        except (OperationalError, InterfaceError) as error:
+        except (OperationalError, InterfaceError, psycopg.OperationalError) as error:
             log.warning("The database went away, dialling again: %s", error)
             connection.close()
             time.sleep(TICK_SECONDS)  # nothing to probe: the next dial is the probe

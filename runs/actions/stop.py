@@ -39,7 +39,10 @@ def cancel_run(run: Run, *, actor: Actor) -> Run:
         membership = Membership.objects.filter(workspace=row.workspace, user=actor.user).first()
         if membership is None or not may_cancel(row, membership):
             raise MayNotCancel("Only the run's creator, admins and owners may cancel it.")
-    if row.status != Run.Status.CANCELLING:
+    if row.stop_reason and row.status != Run.Status.CANCELLING:
+        # Why it ends is written already, and the first reason stands.
+        raise NotCancellable(f"Run #{row.number} is ending already: {row.get_stop_reason_display()}.")
+    if not row.stop_reason:
         reason = Reason.CANCELLED_BY_OPERATOR if actor.kind == "operator" else Reason.CANCELLED_BY_USER
         begin_stop(row, reason, actor=actor)
     return row

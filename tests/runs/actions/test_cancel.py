@@ -47,6 +47,24 @@ def test_a_run_that_has_ended_cannot_be_cancelled(new_run: NewRun, owner: User) 
         cancel_run(run, actor=Actor.person(owner))
 
 
+def test_a_run_that_is_ending_for_another_reason_keeps_that_reason(
+    new_run: NewRun, worker: PaperWorker, owner: User
+) -> None:
+    run = new_run(stop_after_valid=1)
+    one_pass()
+    first, second = worker.offered()
+    worker.play(first, reward=1.0)
+    computer = worker.start(second)
+    one_pass()
+    with pytest.raises(NotCancellable, match="ending already"):
+        cancel_run(run, actor=Actor.person(owner))
+    worker.stop(second, computer)
+    worker.end(second, ok=False, stopped=True)
+    one_pass()
+    run.refresh_from_db()
+    assert (run.status, run.stop_reason) == ("completed", "verified_target_reached")
+
+
 def test_a_member_may_cancel_only_their_own_run(new_run: NewRun, member: User, owner: User) -> None:
     with pytest.raises(MayNotCancel):
         cancel_run(new_run(actor=owner), actor=Actor.person(member))

@@ -1,9 +1,10 @@
 """From queued to its end, told by a worker on paper: statuses, counters, tries, money and the log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
 
+import psycopg
 import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -12,7 +13,7 @@ from console.actions.budgets import root_budget
 from console.models import LedgerEntry, Workspace
 from desktops.actions import lease
 from desktops.models import Assignment, Computer
-from runs import scoring
+from runs import scoring, supervisor
 from runs.models import Attempt, Event, Run
 from runs.supervisor import one_pass
 from tests.runs.paper_worker import PaperWorker
@@ -280,3 +281,23 @@ def test_a_run_that_breaks_keeps_no_other_waiting(
     one_pass()
     assert (fresh(broken).status, fresh(sound).status) == ("queued", "preparing")
     assert f"Advancing run {broken.pk} failed" in caplog.text
+
+
+def test_the_supervisor_outlives_a_bell_whose_database_went_away(
+    new_run: NewRun, worker: PaperWorker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    dialled = []
+
+    def bells(seconds: float) -> Iterator[set[str]]:
+        dialled.append(seconds)
+        yield set()
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(supervisor, "listen_blocking", bells)
+    monkeypatch.setattr(supervisor, "TICK_SECONDS", 0)
+    monkeypatch.setattr(supervisor.connection, "close", lambda: None)  # it is the test's own
+    monkeypatch.setattr(supervisor, "lead", lambda: True)
+    run = new_run()
+    supervisor.supervise(lambda: len(dialled) > 2)
+    assert fresh(run).status == "preparing"
+    assert "dialling again" in caplog.text
