@@ -24,7 +24,7 @@ import docker
 from docker.errors import APIError, DockerException, ImageNotFound
 
 from desktops.worker.engine.base import IMAGE_REPOSITORY as REPOSITORY
-from desktops.worker.engine.base import RECIPE_LABEL
+from desktops.worker.engine.base import RECIPE_LABEL, TEMPLATE_LABEL
 
 HERE = Path(__file__).parent
 GUEST = HERE.parent / "guest"
@@ -54,7 +54,7 @@ def packages(name: str) -> list[str]:
 
 def recipe_digest(name: str) -> str:
     """SHA-256 of everything the image is made of; `name` may also be base, x-packages or x-system."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(f"{name}:{VERSIONS[name]}\n".encode() if name in VERSIONS else b"")
     for path, data, mode in _inputs(name):
         digest.update(f"{path} {mode:o} {len(data)}\n".encode())
         digest.update(data)
@@ -119,7 +119,7 @@ def _ensure(client: docker.DockerClient, name: str, parent: str, tag: str, progr
             dockerfile="Containerfile",
             tag=reference,
             buildargs={"BASE": parent},
-            labels={RECIPE_LABEL: digest},
+            labels={RECIPE_LABEL: digest} | ({TEMPLATE_LABEL: f"{name}:{tag}"} if name in TEMPLATES else {}),
             network_mode="host",  # so that the host's way to Debian's packages works in there too
             rm=True,
             forcerm=True,

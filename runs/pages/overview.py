@@ -15,6 +15,7 @@ from console.models import LedgerEntry
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from desktops.models import Computer
 from runs import scoring
+from runs.actions.advance import able_workers
 from runs.models import Attempt, Run
 from runs.pages import sentences, waffle
 from runs.pages.forecast import forecast
@@ -53,6 +54,7 @@ def overview(request: WorkspaceRequest, number: int) -> HttpResponse:
         "seen": seen(run),
         "receipt": receipt(run),
         "feed": feed(run),
+        "able": run.status == Run.Status.QUEUED and bool(able_workers(run)),
         **progress(run, request.GET.get("tasks", "")),
     }
     return render_tab(request, run, "run", "runs/overview.html", context)

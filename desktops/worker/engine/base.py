@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 OWNER_LABEL = "deskyard.owner"
 COMPUTER_LABEL = "deskyard.computer"
 RECIPE_LABEL = "deskyard.recipe"  # on an image: SHA-256 of everything it is made from
+TEMPLATE_LABEL = "deskyard.template"  # on a template's image: its name and version
 IMAGE_REPOSITORY = "localhost/deskyard"
 
 EngineName = Literal["docker", "podman", "process", "fake"]

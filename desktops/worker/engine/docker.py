@@ -19,9 +19,9 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
 from .base import (
     COMPUTER_LABEL,
-    IMAGE_REPOSITORY,
     OWNER_LABEL,
     RECIPE_LABEL,
+    TEMPLATE_LABEL,
     Desk,
     DeskSpec,
     DeskState,
@@ -166,13 +166,13 @@ class DockerEngine:
             summaries = self._client.api.images()
         except (DockerException, OSError) as error:
             raise EngineError(f"the engine does not list its images: {error}") from error
-        found = []
+        found = set()
         for summary in summaries:
-            for tag in summary.get("RepoTags") or []:
-                name, _, version = tag.removeprefix(f"{IMAGE_REPOSITORY}/").partition(":")
-                digest = (summary.get("Labels") or {}).get(RECIPE_LABEL)
-                if digest and tag.startswith(f"{IMAGE_REPOSITORY}/") and version.isdigit():
-                    found.append(Image(name, int(version), f"sha256:{digest}"))
+            # By label, not by tag: an older image that a run is pinned to stays when its tag has moved on.
+            labels = summary.get("Labels") or {}
+            name, _, version = labels.get(TEMPLATE_LABEL, "").partition(":")
+            if RECIPE_LABEL in labels and version.isdigit():
+                found.add(Image(name, int(version), f"sha256:{labels[RECIPE_LABEL]}"))
         return sorted(found, key=lambda image: (image.name, image.version))
 
     def create(self, spec: DeskSpec, command: list[str] | None = None) -> ContainerDesk:

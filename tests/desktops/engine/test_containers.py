@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from desktops.worker.computer import Computer, StartFailed
-from desktops.worker.engine.base import DeskSpec, Engine, ImageMissing
+from desktops.worker.engine.base import RECIPE_LABEL, TEMPLATE_LABEL, DeskSpec, Engine, Image, ImageMissing
 from desktops.worker.engine.docker import DockerEngine
 from desktops.worker.guest_client import GuestUnreachable
 from tests.desktops.conftest import StartComputer
@@ -173,3 +174,23 @@ def test_two_desktops_at_once_do_not_see_each_other(containers: DockerEngine, im
         one.guest.write_file("~/mine", b"1")
         assert not two.guest.exists("~/mine")
         assert "mine" not in two.guest.run("ls -a ~ /tmp").stdout
+
+
+def test_an_image_whose_tag_has_moved_on_is_still_found_by_its_digest(
+    containers: DockerEngine, image: Images
+) -> None:
+    made_of, digest = containers._image_id(image("basic")), uuid.uuid4().hex * 2
+    stream = containers.client.api.build(
+        fileobj=io.BytesIO(f"FROM {made_of}\n".encode()),
+        labels={RECIPE_LABEL: digest, TEMPLATE_LABEL: "basic:1"},
+        rm=True,
+        forcerm=True,
+        decode=True,
+    )
+    assert not [event for event in stream if "error" in event]
+    try:
+        assert Image("basic", 1, f"sha256:{digest}") in containers.images()
+        with Computer(containers, spec(f"sha256:{digest}")) as computer:
+            assert computer.guest.ready()
+    finally:
+        containers.client.images.remove(containers._image_id(digest))
