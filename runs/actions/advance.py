@@ -91,9 +91,11 @@ def due_to_stop(run: Run) -> tuple[str, str]:
 
 
 def no_worker_since(run: Run) -> bool:
-    """True when no worker that could play this run has been heard of for NO_WORKER."""
+    """True when a recovering run has waited for NO_WORKER, and nobody who could play it was heard of meanwhile."""
+    waits = run.events.filter(kind="run_status").order_by("seq").values_list("at", flat=True).last()
+    assert waits is not None
     seen = [worker.last_seen_at for worker in able_workers(run, connected=False) if worker.last_seen_at]
-    return not seen or max(seen) < timezone.now() - NO_WORKER
+    return max([waits, *seen]) < timezone.now() - NO_WORKER
 
 
 def able_workers(run: Run, *, connected: bool = True) -> list[Worker]:
@@ -222,7 +224,7 @@ def _status_of(run: Run) -> str:
         return S.RUNNING if run.status in (S.RUNNING, S.VERIFYING) or _has_ready_desktop(run) else run.status
     if run.verifying:
         return S.VERIFYING if run.queued == 0 and run.status != S.PREPARING else run.status
-    if run.status in (S.RUNNING, S.VERIFYING) and not able_workers(run):
+    if run.status in (S.PREPARING, S.RUNNING, S.VERIFYING) and not able_workers(run):
         return S.RECOVERING
     return run.status
 
