@@ -166,7 +166,7 @@ class AttemptRun:
         self._phase = Phase.GATES
         guest.settle(quiet_ms=SETTLE_QUIET_MS, timeout_ms=SETTLE_CAP_MS)
         readiness = guest.ready()
-        if not readiness.ready:
+        if not readiness.complete:
             raise NotReady(f"after setup the desktop is not ready: {readiness.detail}")
         screenshot, window = guest.screenshot(), guest.active_window()
         self._recorder.record(

@@ -70,6 +70,11 @@ class Readiness:
     def __bool__(self) -> bool:
         return self.ready
 
+    @property
+    def complete(self) -> bool:
+        """Every part is there, even if the screen never rests: a task may begin with a film or a busy page."""
+        return self.screen and self.window_manager and self.bus and self.wallpaper
+
 
 @dataclass(frozen=True)
 class Look:

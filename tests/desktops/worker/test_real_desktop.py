@@ -84,6 +84,18 @@ async def test_a_recipe_solves_its_task(tmp_path, console, engine_address, basic
                 assert console.blobs[record["screenshot"]].startswith(b"\x89PNG")
 
 
+async def test_a_task_may_begin_with_a_screen_that_never_rests(
+    tmp_path, console, engine_address, basic_order
+):
+    order = basic_order(recipe=[{"action": "done"}])
+    film = ["xfce4-terminal", "-x", "sh", "-c", "while :; do date +%N; sleep 0.02; done"]
+    order["task"]["config"].append({"type": "launch", "parameters": {"command": film}})
+    async with worker(console, tmp_path, engine_address):
+        await console.offer("a", order)
+        ended = await console.ended("a", 120)
+        assert ended["ok"], ended
+
+
 async def test_doing_nothing_is_an_honest_zero(tmp_path, console, engine_address, basic_order):
     async with worker(console, tmp_path, engine_address):
         await console.offer("a", basic_order(recipe=[{"action": "done"}]))
