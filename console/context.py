@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
@@ -110,4 +111,8 @@ class Shell:
 
 def shell(request: HttpRequest) -> dict[str, Any]:
     theme = request.COOKIES.get("theme")
-    return {"theme": theme if theme in THEMES else "", "shell": Shell(request)}
+    return {
+        "theme": theme if theme in THEMES else "",
+        "shell": Shell(request),
+        "sends_mail": bool(settings.EMAIL_HOST),
+    }

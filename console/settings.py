@@ -6,6 +6,8 @@ DESKYARD_SECRET_KEYS    comma-separated Fernet keys, newest first: secrets at re
 DESKYARD_SIGNING_KEY    Ed25519 private key, base64 of its 32 bytes: provenance
 DESKYARD_HOME           data folder (default .deskyard)
 DESKYARD_PUBLIC_URL     how browsers and clients reach the console
+EMAIL_HOST              mail server, for forgotten passwords; with EMAIL_PORT, EMAIL_HOST_USER, EMAIL_HOST_PASSWORD,
+                        EMAIL_FROM. Without it no mail is sent, and the pages say so
 """
 
 from __future__ import annotations
@@ -140,6 +142,15 @@ ACCOUNT_ADAPTER = "console.accounts.InvitedOnlyAdapter"
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key"}
+EMAIL_HOST = env.str("EMAIL_HOST", "")
+EMAIL_PORT = env.int("EMAIL_PORT", 587)
+EMAIL_USE_TLS = EMAIL_PORT == 587
+EMAIL_USE_SSL = EMAIL_PORT == 465
+EMAIL_HOST_USER = env.str("EMAIL_HOST_USER", "")
+EMAIL_HOST_PASSWORD = env.str("EMAIL_HOST_PASSWORD", "")
+EMAIL_TIMEOUT = 10
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_HOST else 'dummy'}.EmailBackend"
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.str("EMAIL_FROM", "deskyard@localhost")
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 
 LANGUAGE_CODE = "en-gb"
@@ -219,7 +230,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SERVE_AUTHENTICATION": [],
     "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "/static/favicon.svg",
     "REDOC_DIST": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {

@@ -1,12 +1,15 @@
 /* Live pages. The socket says how far the run's log has come, numbers only; the page then fetches itself again and
    takes over what differs, so focus, selection and scroll stay. Without this script a reload shows the same. */
 const here = () => document.querySelector("[data-live], [data-poll]");
-const label = (word, on) => document.querySelectorAll("[data-live-label]").forEach(x => {
-  x.classList.toggle("still", !on);
-  x.querySelector("[data-live-word]").textContent = word;
-});
+const label = (word, on) => {
+  said = [word, on];
+  document.querySelectorAll("[data-live-label]").forEach(x => {
+    x.classList.toggle("still", !on);
+    x.querySelector("[data-live-word]").textContent = word;
+  });
+};
 const count = n => Number(n).toLocaleString("en");
-let announced = 0, gaps = 0, busy = false, again = false, socket, wait = 500;
+let announced = 0, said = null, busy = false, again = false, socket, wait = 500;
 
 /* one tree takes over from another, node by node */
 const morph = (now, next) => {
@@ -30,7 +33,7 @@ const renew = async () => {
     const reply = await fetch(location.href, { headers: { "HX-Request": "true" }, credentials: "same-origin" });
     if (reply.redirected || !reply.ok) throw new Error(reply.status);
     const next = new DOMParser().parseFromString(await reply.text(), "text/html");
-    document.title = next.title ? `${next.title} · Deskyard` : document.title;
+    document.title = next.title || document.title;
     const main = document.getElementById("main"), fresh = next.getElementById("main");
     if (main && fresh && !document.querySelector("main select:focus")) morph(main, fresh);
     const purse = document.getElementById("purse"), purseNext = next.getElementById("purse");
@@ -38,8 +41,9 @@ const renew = async () => {
     const ask = document.getElementById("ask-cancel"), askNext = next.getElementById("ask-cancel");
     if (ask && askNext && !ask.open) morph(ask, askNext); else if (ask && !askNext) ask.remove();
     const drawn = +(document.querySelector("[data-seq]")?.dataset.seq || 0);
-    if (drawn < announced) { gaps += 1; again = true; }
-    document.querySelectorAll("[data-live-seq]").forEach(x => { x.textContent = `${count(Math.max(drawn, announced))}, ${gaps} gaps`; });
+    if (drawn < announced) again = true;
+    document.querySelectorAll("[data-live-seq]").forEach(x => { x.textContent = count(drawn); });
+    if (said) label(...said);
     document.dispatchEvent(new CustomEvent("deskyard:renewed"));
     if (here()?.matches("[data-poll]")) label("Live", true);
   } catch { label("Offline", false); }
@@ -55,7 +59,7 @@ const dial = () => {
   socket.onclose = e => {
     if (!document.querySelector("[data-live]")) return;
     if (e.code === 4404) { label("Offline", false); return; }
-    label("Offline, dialling again", false);
+    label("Offline, connecting again", false);
     setTimeout(dial, wait); wait = Math.min(wait * 2, 15000);
   };
 };

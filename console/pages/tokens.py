@@ -21,6 +21,8 @@ from console.models import Scope, Token, WorkspaceRowQuerySet
 from .loaders import WorkspaceRequest, workspace_page
 
 EXPIRIES = {"30": "In 30 days", "90": "In 90 days", "365": "In 1 year", "never": "Never"}
+# The scopes that something asks for. The others are kept for what is not offered yet.
+OFFERED = (Scope.RUNS_READ, Scope.RUNS_WRITE, Scope.WORKERS_CONNECT)
 SPENDS = {Scope.RUNS_WRITE, Scope.EVALUATIONS_WRITE, Scope.COMPUTERS_WRITE}
 SOON = timedelta(days=7)
 
@@ -38,9 +40,7 @@ def token_list(request: WorkspaceRequest) -> HttpResponse:
     if request.method == "POST":
         return _make(request)
     asked = request.GET.get("scope", "")
-    return _page(
-        request, {"scopes": [asked] if asked in Scope.values else [Scope.RUNS_READ], "expires": "90"}
-    )
+    return _page(request, {"scopes": [asked] if asked in OFFERED else [Scope.RUNS_READ], "expires": "90"})
 
 
 def _make(request: WorkspaceRequest) -> HttpResponse:
@@ -81,8 +81,13 @@ def _page(request: WorkspaceRequest, form: dict[str, Any], status: int = 200, **
         "live": sum(token.is_live for token in tokens),
         "form": form,
         "scopes": [
-            (value, label, value in SPENDS, value != Scope.WORKERS_CONNECT or request.membership.manages)
-            for value, label in Scope.choices
+            (
+                scope.value,
+                scope.label,
+                scope in SPENDS,
+                scope != Scope.WORKERS_CONNECT or request.membership.manages,
+            )
+            for scope in OFFERED
         ],
         "expiries": [
             (days, label, None if days == "never" else now + timedelta(days=int(days)))

@@ -11,6 +11,7 @@ register = template.Library()
 
 # OSWorld's words for applications, as people call them.
 APPS: Final = {
+    "libreoffice": "LibreOffice",
     "libreoffice_calc": "Calc",
     "libreoffice_writer": "Writer",
     "libreoffice_impress": "Impress",
@@ -23,7 +24,8 @@ APPS: Final = {
     "thunderbird": "Thunderbird",
     "os": "System",
     "multi_apps": "Several apps",
-    "pdf": "PDF",
+    "pdf": "PDF viewer",
+    "image": "Image viewer",
     "file_manager": "Files",
     "settings": "Settings",
     "files": "Files",

@@ -55,7 +55,8 @@ def optional_address(name: str, *arguments: object) -> str:
 def frame(request: WorkspaceRequest, run: Run, tab: str) -> dict[str, Any]:
     slug = request.workspace.slug
     held = Computer.objects.for_workspace(request.workspace).filter(group=run.pk).held().count()
-    numbers = {"run-rollouts": run.planned, "run-computers": held}
+    # Of computers only those held now are counted, so none is no news.
+    numbers = {"run-rollouts": run.planned, **({"run-computers": held} if held else {})}
     end = run.ended_at or timezone.now()
     return {
         "base_template": base_template(request),

@@ -254,6 +254,8 @@ def _about(run: Run, slug: str) -> list[Todo]:
         title = (
             f"#{run.number} stopped at its {'spend' if run.stop_reason == 'budget_exceeded' else 'time'} cap"
         )
-        more = f"{run.cancelled:,} of {run.planned:,} attempts were not played; its results stand"
+        more = (
+            f"{run.cancelled:,} of {run.planned:,} attempts were not played to their end; its results stand"
+        )
         return [Todo("wallet", title, more, href, "Look", heed=False)]
     return []

@@ -255,7 +255,8 @@ def cost_curve(run: Run, now: datetime) -> Curve | None:
         (place(at * 100), duration(whole * at), anchor)
         for at, anchor in ((0, "start"), (0.25, "middle"), (0.5, "middle"), (0.75, "middle"), (1, "end"))
     ]
-    grid = [(PLOT - PLOT * part / 4, _axis_money(top * part / 4)) for part in (1, 2, 3)]
+    digits = max(2, -math.floor(math.log10(top / 4)))
+    grid = [(PLOT - PLOT * part / 4, f"${top * part / 4:.{digits}f}") for part in (1, 2, 3)]
     return Curve(
         " ".join(points),
         place(share(elapsed, whole)),
@@ -267,10 +268,6 @@ def cost_curve(run: Run, now: datetime) -> Curve | None:
         ticks,
         grid,
     )
-
-
-def _axis_money(amount: float) -> str:
-    return f"${amount:.2f}" if amount >= 0.1 else f"${amount:.4f}"
 
 
 def time_spent(run: Run) -> list[Spent]:

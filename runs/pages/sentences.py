@@ -116,17 +116,19 @@ def describe(event: Event) -> Told:
     match event.kind:
         case "run_created":
             return Told(
-                "plus", "", f"Created by {data['actor']}, {data['planned']:,} attempts planned", False
+                "plus", "", f"Created by {data['actor']}, {_attempts(data['planned'])} planned", False
             )
         case "run_status":
             why = _STOP_WORDS.get(data.get("reason", ""), "")
             label = dict(Run.Status.choices).get(data["new"], data["new"])
-            return Told(data["new"], "", f"{label}: {why.lower()}" if why else str(label), False)
+            return Told(
+                data["new"], "", f"{label}: {why.lower()}" if why and why != label else str(label), False
+            )
         case "run_stopping":
             why = _STOP_WORDS.get(data["reason"], data["reason"])
             return Told("octagon-x", "", f"Stopping: {why.lower()}, by {data['actor']}", False)
         case "round_created":
-            return Told("repeat-2", "", f"Round {data['round']} queued, {data['attempts']:,} attempts", False)
+            return Told("repeat-2", "", f"Round {data['round']} queued, {_attempts(data['attempts'])}", False)
         case "attempt_offered":
             again = f", try {data['try_number']}" if data["try_number"] > 1 else ""
             return Told("running", "live2", f"started on {data['worker']}{again}")
@@ -136,7 +138,7 @@ def describe(event: Event) -> Told:
             return Told("monitor", "", f"{data['computer']} ready in {seconds(data['seconds'])}", False)
         case "computer_stopped":
             up, cost = f"{data['seconds']:,.1f} s", money4(data["cost_usd"])
-            return Told("monitor-off", "", f"{data['computer']} stopped, observed; {up}, {cost}", False)
+            return Told("monitor-off", "", f"{data['computer']} is gone after {up}, {cost}", False)
         case "setup_done":
             steps = data["steps"]
             what = f"{steps} step" if steps == 1 else f"{steps} steps"
@@ -157,6 +159,10 @@ def describe(event: Event) -> Told:
             return _ended(data)
         case unknown:
             return Told("info", "", f"{unknown}, of a newer version", False)
+
+
+def _attempts(n: int) -> str:
+    return "1 attempt" if n == 1 else f"{n:,} attempts"
 
 
 def _ended(data: Mapping[str, Any]) -> Told:
@@ -185,7 +191,9 @@ def feed_sentence(event: Event) -> Told:
 
 def why_stopped(run: Run) -> str:
     """Why a run ended, as a sentence that says what that did to its attempts."""
-    unplayed = f"{run.cancelled:,} of {run.planned:,} attempts were not played" if run.cancelled else ""
+    unplayed = (
+        f"{run.cancelled:,} of {run.planned:,} attempts were not played to their end" if run.cancelled else ""
+    )
     reason_sentences = {
         "all_tasks_done": f"All {run.planned:,} attempts have ended."
         if run.planned > 1

@@ -1,4 +1,4 @@
-"""The exact request, in the four ways it can be sent: JSON, curl, the SDK and the command line."""
+"""The exact request, as JSON and as a command."""
 
 from __future__ import annotations
 
@@ -32,21 +32,9 @@ def samples(document: dict[str, Any]) -> list[Sample]:
             f"  --data-binary {shlex.quote(body)}",
         ]
     )
-    sdk = "\n".join(
-        [
-            "from deskyard import Client",
-            "",
-            f'client = Client("{settings.PUBLIC_URL}")  # reads DESKYARD_TOKEN',
-            f"run = client.create_run({_as_arguments(document)})",
-            "print(run.number, run.status, run.url)",
-        ]
-    )
-    command = f"deskyard runs create --console {settings.PUBLIC_URL} --file - <<'RUN'\n{body}\nRUN"
     return [
         Sample("json", "JSON", coloured(body), body),
         Sample("curl", "curl", SafeString(conditional_escape(curl)), curl),
-        Sample("sdk", "SDK", SafeString(conditional_escape(sdk)), sdk),
-        Sample("cli", "CLI", SafeString(conditional_escape(command)), command),
     ]
 
 
@@ -61,26 +49,15 @@ def as_json(document: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
-def _filled(values: list[Any], indent: str = "    ", width: int = 84) -> str:
+def _filled(values: list[Any], width: int = 84) -> str:
     lines, line = [], ""
     for index, value in enumerate(values):
         item = json.dumps(value, ensure_ascii=False) + ("," if index < len(values) - 1 else "")
         if line and len(line) + len(item) + 1 > width:
             lines.append(line)
             line = ""
-        line = f"{line} {item}" if line else indent + item
+        line = f"{line} {item}" if line else "    " + item
     return "\n".join([*lines, line])
-
-
-def _as_arguments(document: dict[str, Any]) -> str:
-    """Keyword arguments of a Python call, one a line. JSON's strings, numbers and lists of them are Python's too."""
-    lines = []
-    for name, value in document.items():
-        if isinstance(value, list) and value:
-            lines.append(f"    {name}=[\n{_filled(value, ' ' * 8)}\n    ],")
-        else:
-            lines.append(f"    {name}={'None' if value is None else json.dumps(value, ensure_ascii=False)},")
-    return "\n" + "\n".join(lines) + "\n"
 
 
 def coloured(body: str) -> SafeString:

@@ -113,3 +113,19 @@ def test_the_shell_links_only_to_pages_there_are_and_names_the_workspaces(worksp
     assert "/w/lab/runs/" in text
     assert 'aria-current="page"' in text
     assert "Olga" not in text
+
+
+def test_without_a_mail_server_a_forgotten_password_leads_to_people_not_to_a_form(client, settings):
+    address = reverse("account_reset_password")
+    settings.EMAIL_HOST = ""
+    assert address not in client.get(reverse("account_login")).content.decode()
+    assert "sends no mail" in client.get(address).content.decode()
+    settings.EMAIL_HOST = "mail.example.test"
+    assert address in client.get(reverse("account_login")).content.decode()
+    assert 'name="email"' in client.get(address).content.decode()
+
+
+def test_signing_in_needs_no_message(workspace, member, client):
+    sent = {"login": member.email, "password": PASSWORD}
+    reply = client.post(reverse("account_login"), sent, follow=True)
+    assert not list(reply.context["messages"])

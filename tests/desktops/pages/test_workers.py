@@ -36,8 +36,8 @@ def test_without_a_worker_the_page_says_how_to_connect_one(
     settings.PUBLIC_URL = "https://desk.example.test"  # type: ignore[attr-defined]
     page = _list(client_for(owner), workspace)
     assert "No worker has connected yet" in page
-    assert ".venv/bin/python -m desktops.worker" in page
-    assert "--url https://desk.example.test" in page
+    assert "make worker" in page
+    assert "DESKYARD_URL=https://desk.example.test" in page
     assert "?scope=workers:connect" in page
 
 

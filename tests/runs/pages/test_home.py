@@ -28,7 +28,7 @@ def test_what_plays_and_what_ended_is_shown(workspace, member, client_for):
     play(ended)
     end(ended)
     text = client_for(member).get(PAGE).content.decode()
-    assert text.index(playing.name) < text.index("Ended lately") < text.index(ended.name)
+    assert text.index(playing.name) < text.index("Recently ended") < text.index(ended.name)
     assert f'Last scripted test, <a class="plain strong" href="/w/lab/runs/{ended.number}/">' in text
 
 

@@ -68,7 +68,7 @@ def test_each_event_kind_has_a_sentence(workspace, owner, client_for):
     run = a_run(workspace)
     log(run, owner)
     text = client_for(owner).get(page(run)).content.decode()
-    assert "c-0001 stopped, observed" in text
+    assert "c-0001 is gone after" in text
 
 
 @pytest.mark.parametrize(("planned", "form"), [(600, "cells"), (610, "waffle bars")])

@@ -93,12 +93,12 @@ def test_five_steps_build_the_document_and_launch_makes_its_run(wizard: Wizard, 
     assert not RunDraft.objects.exists()
 
 
-def test_the_review_shows_the_request_in_four_forms_that_say_the_same(wizard: Wizard) -> None:
+def test_the_review_shows_the_request_and_a_command_that_say_the_same(wizard: Wizard) -> None:
     wizard.fill_all(rounds=4)
     reply = wizard.client.get(wizard.address("review"))
     document = reply.context["request_document"]
     assert spec.check(document, workspace=wizard.workspace).spec == document
-    assert [sample.slug for sample in reply.context["samples"]] == ["json", "curl", "sdk", "cli"]
+    assert [sample.slug for sample in reply.context["samples"]] == ["json", "curl"]
     for sample in reply.context["samples"]:
         assert "task-2" in sample.text
         assert "0.50" in sample.text
