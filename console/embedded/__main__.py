@@ -12,8 +12,9 @@ from pathlib import Path
 from .api import Api, ApiError, answers
 from .down import down, running_at
 from .home import Home
+from .parent import end_with_parent
 from .play import TASK_SET, play_all
-from .stage import build_image, end_with_parent
+from .stage import build_image
 from .terminal import Terminal
 from .testing import lint, test
 from .up import up

@@ -4,7 +4,6 @@ images."""
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
 import os
 import signal
@@ -22,7 +21,6 @@ from .postgres import EmbeddedPostgres, PostgresFailed
 from .terminal import StepFailed, Terminal
 
 Progress = Callable[[str], None]
-PR_SET_PDEATHSIG = 1
 
 
 class Ended(BaseException):
@@ -189,9 +187,3 @@ def end_on_signals() -> None:
 
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, handle)
-
-
-def end_with_parent() -> None:
-    """SIGTERM for this process when its parent (make) is gone without a word."""
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM) != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
