@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,21 +26,24 @@ while True:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> subprocess.Popen[str]:
+def made(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     script = tmp_path / "child.py"
     script.write_text(CHILD)
     makefile = tmp_path / "Makefile"
     makefile.write_text(f"up:\n\t@PYTHONPATH={PROJECT} exec {sys.executable} {script}\n")
-    process = subprocess.Popen(
-        ["make", "-f", str(makefile), "up"],
+    # These tests may run below a make themselves, which is none of this one's business.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    with subprocess.Popen(
+        ["make", "--no-print-directory", "-f", str(makefile), "up"],
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "up\n"
-    return process
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        yield process
 
 
 @pytest.mark.parametrize(("sent", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGKILL, "terminated")])
