@@ -12,7 +12,7 @@ from console.models import Token, User
 class Actor:
     """`label` is what history shows; `user` is the person behind it, if there is one."""
 
-    kind: Literal["user", "token", "operator", "system"]
+    kind: Literal["user", "token", "operator", "system", "nobody"]
     label: str
     user: User | None = None
 
@@ -32,3 +32,8 @@ class Actor:
     @classmethod
     def system(cls, label: str = "Deskyard") -> Self:
         return cls("system", label)
+
+    @classmethod
+    def nobody(cls) -> Self:
+        """Somebody at the sign-in page who has not shown who they are."""
+        return cls("nobody", "Somebody not signed in")

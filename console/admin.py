@@ -14,11 +14,22 @@ from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.forms import AdminUserCreationForm
 from django.http import HttpRequest
 
+from .actions.audit import record
 from .actions.workspaces import create_workspace
-from .models import Blob, Budget, IdempotentReply, LedgerEntry, Membership, Token, User, Workspace
+from .actor import Actor
+from .models import AuditEntry, Blob, Budget, IdempotentReply, LedgerEntry, Membership, Token, User, Workspace
 
 admin.site.site_header = admin.site.site_title = "Deskyard administration"
 admin.site.index_title = "Platform"
+
+
+def record_change(
+    request: HttpRequest, action: str, workspace: Workspace | None, subject: str, changed: dict[str, Any]
+) -> None:
+    """A change that the operator made in a form here, in the transaction that the admin saves in."""
+    detail = {name: value if isinstance(value, int | None) else str(value) for name, value in changed.items()}
+    actor = Actor.operator(request.user)  # type: ignore[arg-type]
+    record(workspace=workspace, actor=actor, action=action, subject=subject, detail=detail)
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -91,8 +102,12 @@ class WorkspaceAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def save_model(self, request: HttpRequest, obj: Workspace, form: Any, change: bool) -> None:
         if change:
             obj.save(update_fields=form.changed_data or None)
+            changed = {name: form.cleaned_data[name] for name in form.changed_data}
+            record_change(request, "workspace.changed", obj, f"workspace {obj.name}", changed)
             return
-        made = create_workspace(slug=obj.slug, name=obj.name, owner=request.user)  # type: ignore[arg-type]
+        operator: User = request.user  # type: ignore[assignment]
+        actor = Actor.operator(operator)
+        made = create_workspace(slug=obj.slug, name=obj.name, owner=operator, actor=actor)
         made.run_parallelism = obj.run_parallelism
         made.save(update_fields=["run_parallelism"])
         obj.pk, obj._state.adding = made.pk, False
@@ -172,6 +187,8 @@ class BudgetAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     def save_model(self, request: HttpRequest, obj: Budget, form: Any, change: bool) -> None:
         obj.save(update_fields=["cap"])
+        changed = {"was": form.initial.get("cap"), "cap": obj.cap}
+        record_change(request, "budget.cap_changed", obj.workspace, "the workspace's budget", changed)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -203,4 +220,14 @@ class BlobAdmin(ReadOnlyAdmin):
 class IdempotentReplyAdmin(ReadOnlyAdmin):
     list_display = ("__str__", "workspace")
     list_select_related = ("workspace",)
+    show_full_result_count = False
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(ReadOnlyAdmin):
+    list_display = ("at", "workspace", "actor_kind", "actor_label", "action", "subject", "via", "ip")
+    list_filter = ("actor_kind", "via", "workspace")
+    search_fields = ("action", "subject", "actor_label")
+    list_select_related = ("workspace",)
+    date_hierarchy = "at"
     show_full_result_count = False

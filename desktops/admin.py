@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.contrib import admin
 from django.http import HttpRequest
 
-from console.admin import ReadOnlyAdmin, ReadOnlyInline
+from console.admin import ReadOnlyAdmin, ReadOnlyInline, record_change
 
 from .models import Assignment, Computer, Template, TemplateVersion, Worker
 
@@ -28,6 +28,11 @@ class TemplateAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     list_select_related = ("workspace",)
     readonly_fields = ("workspace", "name", "apps")
     inlines = (VersionInline,)
+
+    def save_model(self, request: HttpRequest, obj: Template, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        changed = {name: form.cleaned_data[name] for name in form.changed_data}
+        record_change(request, "template.changed", obj.workspace, f"template {obj.name}", changed)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -75,6 +80,9 @@ class TemplateVersionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     def save_model(self, request: HttpRequest, obj: TemplateVersion, form: Any, change: bool) -> None:
         obj.save(update_fields=["rate_usd_per_hour"])
+        workspace = obj.template.workspace
+        changed = {"was": form.initial["rate_usd_per_hour"], "rate_usd_per_hour": obj.rate_usd_per_hour}
+        record_change(request, "template.rate_changed", workspace, f"template {obj}", changed)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

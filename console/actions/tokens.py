@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from datetime import timedelta
 
@@ -14,9 +13,9 @@ from console.actor import Actor
 from console.doorbell import ring
 from console.models import Scope, Token, User, Workspace
 
+from .audit import record
 from .workspaces import NotAllowed, require_manager
 
-log = logging.getLogger("deskyard.audit")
 NAME_LENGTH = 100
 
 
@@ -69,7 +68,18 @@ def issue_token(
             )
     except IntegrityError as error:
         raise ValidationError({"name": f"A live token named “{name}” exists already."}) from error
-    log.info("token.issued workspace=%s token=%s by=%s", workspace.slug, token.token_key, actor.label)
+    record(
+        workspace=workspace,
+        actor=actor,
+        action="token.issued",
+        subject=f"token {name}",
+        detail={
+            "scopes": ordered,
+            "expires": token.expiry.isoformat() if token.expiry else None,
+            "for": str(user),
+            "begins_with": token.token_key,
+        },
+    )
     return token, secret
 
 
@@ -81,8 +91,12 @@ def revoke_token(token: Token, *, actor: Actor) -> Token:
     revoked = Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())
     token.refresh_from_db()
     if revoked:
-        log.info(
-            "token.revoked workspace=%s token=%s by=%s", token.workspace.slug, token.token_key, actor.label
+        record(
+            workspace=token.workspace,
+            actor=actor,
+            action="token.revoked",
+            subject=f"token {token.name}",
+            detail={"of": str(token.user), "begins_with": token.token_key},
         )
         ring(f"workspace.{token.workspace.slug}")
     return token

@@ -6,8 +6,6 @@ Operators (platform staff) and Deskyard itself may do all of it except leave a w
 
 from __future__ import annotations
 
-import logging
-
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -16,7 +14,8 @@ from console.actor import Actor
 from console.doorbell import ring
 from console.models import Budget, Membership, Token, User, Workspace
 
-log = logging.getLogger("deskyard.audit")
+from .audit import record
+
 OWNER = Membership.Role.OWNER
 
 
@@ -67,14 +66,23 @@ def _require_another_owner(membership: Membership) -> None:
 
 
 @transaction.atomic
-def create_workspace(*, slug: str, name: str, owner: User) -> Workspace:
-    """A workspace, its root budget (no cap yet), its first owner. ValidationError on a bad or taken slug."""
+def create_workspace(*, slug: str, name: str, owner: User, actor: Actor | None = None) -> Workspace:
+    """A workspace, its root budget (no cap yet), its first owner. ValidationError on a bad or taken slug.
+
+    Without an actor it is the owner's own deed.
+    """
     workspace = Workspace(slug=slug, name=name)
     workspace.full_clean()
     workspace.save()
     Budget.objects.create(workspace=workspace)
     Membership.objects.create(workspace=workspace, user=owner, role=OWNER)
-    log.info("workspace.created workspace=%s owner=%s", slug, owner.pk)
+    record(
+        workspace=workspace,
+        actor=actor or Actor.person(owner),
+        action="workspace.created",
+        subject=f"workspace {name}",
+        detail={"owner": owner.email},
+    )
     return workspace
 
 
@@ -102,9 +110,9 @@ def change_role(membership: Membership, *, role: str, actor: Actor) -> Membershi
         return membership
     if role != OWNER:
         _require_another_owner(membership)
-    membership.role = role
+    was, membership.role = membership.role, role
     membership.save(update_fields=["role"])
-    _record("member.role_changed", membership, actor)
+    _record("member.role_changed", membership, actor, was=was)
     return membership
 
 
@@ -117,8 +125,9 @@ def remove_member(membership: Membership, *, actor: Actor) -> None:
     _require_owner_for_owners(acting, membership.role)
     _require_another_owner(membership)
     tokens = Token.objects.for_workspace(membership.workspace).filter(user=membership.user, revoked_at=None)
-    tokens.update(revoked_at=timezone.now())
-    _record("member.removed", membership, actor)
+    revoked = tokens.update(revoked_at=timezone.now())
+    what = "member.left" if leaving else "member.removed"
+    _record(what, membership, actor, tokens_revoked=revoked)
     membership.delete()
 
 
@@ -128,13 +137,12 @@ def _locked(membership: Membership) -> Membership:
     return row
 
 
-def _record(what: str, membership: Membership, actor: Actor) -> None:
-    log.info(
-        "%s workspace=%s user=%s role=%s by=%s",
-        what,
-        membership.workspace.slug,
-        membership.user_id,
-        membership.role,
-        actor.label,
+def _record(what: str, membership: Membership, actor: Actor, **detail: str | int) -> None:
+    record(
+        workspace=membership.workspace,
+        actor=actor,
+        action=what,
+        subject=membership.user.email,
+        detail={"role": membership.role, **detail},
     )
     ring(f"workspace.{membership.workspace.slug}")

@@ -1,3 +1,4 @@
+from .audit import AuditEntry
 from .blob import Blob
 from .budget import Budget, LedgerEntry
 from .idempotency import IdempotentReply
@@ -6,6 +7,7 @@ from .user import User
 from .workspace import Membership, Workspace, WorkspaceRowQuerySet
 
 __all__ = [
+    "AuditEntry",
     "Blob",
     "Budget",
     "IdempotentReply",

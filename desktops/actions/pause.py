@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-
 from django.db import transaction
 
+from console.actions.audit import record
 from console.actions.workspaces import require_manager
 from console.actor import Actor
 from console.doorbell import ring
 from desktops.models import Worker
-
-log = logging.getLogger("deskyard.audit")
 
 
 def pause_worker(worker: Worker, *, actor: Actor) -> Worker:
@@ -30,6 +27,6 @@ def _set(worker: Worker, *, paused: bool, actor: Actor) -> Worker:
     worker.paused = paused
     if changed:
         what = "worker.paused" if paused else "worker.resumed"
-        log.info("%s workspace=%s worker=%s by=%s", what, worker.workspace.slug, worker.name, actor.label)
+        record(workspace=worker.workspace, actor=actor, action=what, subject=f"worker {worker.name}")
         ring("supervisor", f"workspace.{worker.workspace.slug}")
     return worker

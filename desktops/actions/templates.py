@@ -8,6 +8,8 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
+from console.actions.audit import record
+from console.actor import Actor
 from console.models import Workspace
 from desktops.models import Template, TemplateVersion
 
@@ -16,7 +18,14 @@ FIRST_RATE = Decimal("0.06")  # dollars an hour, until the operator sets another
 
 @transaction.atomic
 def publish_template(
-    *, workspace: Workspace, name: str, title: str, description: str, apps: list[str], digest: str
+    *,
+    workspace: Workspace,
+    name: str,
+    title: str,
+    description: str,
+    apps: list[str],
+    digest: str,
+    actor: Actor,
 ) -> TemplateVersion:
     """Publish the image of this digest: as the version that has it already, else as the next one."""
     template, _ = Template.objects.update_or_create(
@@ -26,7 +35,7 @@ def publish_template(
     if known is not None:
         return known
     newest = template.versions.aggregate(newest=Max("version"))["newest"] or 0
-    return TemplateVersion.objects.create(
+    published = TemplateVersion.objects.create(
         template=template,
         version=newest + 1,
         digest=digest,
@@ -34,3 +43,11 @@ def publish_template(
         published_at=timezone.now(),
         rate_usd_per_hour=FIRST_RATE,
     )
+    record(
+        workspace=workspace,
+        actor=actor,
+        action="template.published",
+        subject=f"template {published}",
+        detail={"digest": digest, "rate_usd_per_hour": str(FIRST_RATE)},
+    )
+    return published

@@ -8,6 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
+from console.actions.audit import record
 from console.actions.budgets import open_budget
 from console.actor import Actor
 from console.doorbell import ring
@@ -38,5 +39,12 @@ def create_run(*, workspace: Workspace, document: Mapping[str, Any], actor: Acto
             created_via=actor.label[:120],
         )
         append(run, RunCreated(actor=actor.label, planned=run.planned))
+        record(
+            workspace=workspace,
+            actor=actor,
+            action="run.created",
+            subject=f"run #{number}",
+            detail={"name": run.name, "attempts": run.planned, "spend_cap_usd": str(checked.spend_cap)},
+        )
         ring("supervisor", f"workspace.{workspace.slug}")
     return run

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from django.db import transaction
 
+from console.actions.audit import record
 from console.actor import Actor
 from console.models import Workspace
 from runs.models import Task, TaskSet
@@ -80,6 +81,13 @@ def store_task_set(
             recipe_digest=wanted[task.id],
         )
         for position, task in enumerate(report.tasks, start=1)
+    )
+    record(
+        workspace=workspace,
+        actor=actor,
+        action="task_set.imported",
+        subject=f"task set {stored}",
+        detail={"tasks": len(report.tasks), "refused": len(report.refused), "digest": stored.digest},
     )
     return stored
 

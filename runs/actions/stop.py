@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 
+from console.actions.audit import record
 from console.actor import Actor
 from console.doorbell import ring
 from console.models import Membership
@@ -44,6 +45,13 @@ def cancel_run(run: Run, *, actor: Actor) -> Run:
         raise NotCancellable(f"Run #{row.number} is ending already: {row.get_stop_reason_display()}.")
     if not row.stop_reason:
         reason = Reason.CANCELLED_BY_OPERATOR if actor.kind == "operator" else Reason.CANCELLED_BY_USER
+        record(
+            workspace=row.workspace,
+            actor=actor,
+            action="run.cancelled",
+            subject=f"run #{row.number}",
+            detail={"name": row.name, "was": row.status},
+        )
         begin_stop(row, reason, actor=actor)
     return row
 

@@ -66,7 +66,7 @@ class Command(BaseCommand):
             worker = _token(workspace, owner, WORKER_TOKEN, (Scope.WORKERS_CONNECT.value,), known, actor)
             store_own_set(workspace=workspace, actor=actor)
             for each in image:
-                self.stdout.write(str(_publish(workspace, each)))
+                self.stdout.write(str(_publish(workspace, each, actor)))
         write_private(home.worker_token, worker + "\n")
         demo = {"url": url, "email": EMAIL, "password": password, "token": token, "workspace": SLUG}
         write_private(home.demo, json.dumps(demo, indent=2) + "\n")
@@ -103,7 +103,7 @@ def _token(
     return secret
 
 
-def _publish(workspace: Workspace, image: str) -> Any:
+def _publish(workspace: Workspace, image: str, actor: Actor) -> Any:
     name, _, digest = image.partition("=")
     if name not in TITLES or not digest.startswith("sha256:"):
         raise CommandError(
@@ -117,4 +117,5 @@ def _publish(workspace: Workspace, image: str) -> Any:
         description=description,
         apps=sorted(TEMPLATE_APPS[name]),
         digest=digest,
+        actor=actor,
     )

@@ -1,6 +1,7 @@
 import pytest
 from django.db import IntegrityError, transaction
 
+from console.actor import Actor
 from console.models import Workspace
 from desktops.actions.templates import publish_template
 from desktops.models import TemplateVersion
@@ -15,6 +16,7 @@ def publish(workspace: Workspace, content: str) -> TemplateVersion:
         description="",
         apps=["terminal"],
         digest=f"sha256:{sha256(content)}",
+        actor=Actor.system(),
     )
 
 
