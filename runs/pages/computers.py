@@ -14,11 +14,11 @@ from django.views.decorators.http import require_safe
 
 from console.models import LedgerEntry
 from console.pages.loaders import WorkspaceRequest, workspace_page
+from console.pages.paging import by_number
 from desktops.models import Computer
 from runs.models import Attempt, AttemptTry
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.loaders import run_or_404
-from runs.pages.paging import by_number
 
 ROWS: Final = 30
 HELD_SHOWN: Final = 48

@@ -12,11 +12,11 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from console.pages.loaders import WorkspaceRequest, workspace_page
+from console.pages.paging import by_number, typed_number
 from runs.models import Event, Run
 from runs.pages import sentences
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.loaders import run_or_404
-from runs.pages.paging import by_number, typed_number
 
 ROWS: Final = 100
 CHUNK: Final = 500

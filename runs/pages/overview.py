@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 
 from console.models import LedgerEntry
 from console.pages.loaders import WorkspaceRequest, workspace_page
+from console.pages.paging import typed_number
 from desktops.models import Computer
 from runs import scoring
 from runs.actions.advance import able_workers
@@ -22,7 +23,6 @@ from runs.pages.forecast import forecast
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.gauges import gauges, key
 from runs.pages.loaders import run_or_404
-from runs.pages.paging import typed_number
 
 EVENTS_SHOWN = 6
 HELD_SHOWN = 4

@@ -10,12 +10,12 @@ from django.http import HttpResponse, QueryDict
 from django.views.decorators.http import require_safe
 
 from console.pages.loaders import WorkspaceRequest, workspace_page
+from console.pages.paging import Page, by_number
 from desktops.models import Worker
 from runs.models import Attempt, Run
 from runs.pages import sentences
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.loaders import run_or_404
-from runs.pages.paging import Page, by_number
 from runs.pages.waffle import tasks_of
 
 ROWS: Final = 50

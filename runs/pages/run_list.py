@@ -13,12 +13,12 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from console.pages.loaders import WorkspaceRequest, workspace_page
+from console.pages.paging import query_with
 from runs import scoring
 from runs.models import Run
 from runs.pages import sentences
 from runs.pages.frame import never_stored, optional_address
 from runs.pages.loaders import base_template
-from runs.pages.paging import query_with
 from runs.pages.start import readiness
 
 ROWS: Final = 25
