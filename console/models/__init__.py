@@ -2,6 +2,7 @@ from .audit import AuditEntry
 from .blob import Blob
 from .budget import Budget, LedgerEntry
 from .idempotency import IdempotentReply
+from .tally import LedgerTally
 from .token import Scope, Token
 from .user import User
 from .workspace import Membership, Workspace, WorkspaceRowQuerySet
@@ -12,6 +13,7 @@ __all__ = [
     "Budget",
     "IdempotentReply",
     "LedgerEntry",
+    "LedgerTally",
     "Membership",
     "Scope",
     "Token",

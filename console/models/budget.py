@@ -64,6 +64,7 @@ class LedgerEntry(models.Model):
 
     class Meta:
         verbose_name_plural = "ledger entries"
+        indexes = [models.Index(fields=["budget"], condition=Q(settled_at=None), name="ledger_open")]
         constraints = [
             models.CheckConstraint(
                 condition=Q(settled_at=None, cost=None, seconds=None)

@@ -1,6 +1,7 @@
 from .assignment import Assignment
 from .computer import Computer
+from .tally import ComputerTally
 from .template import Template, TemplateVersion
 from .worker import Worker
 
-__all__ = ["Assignment", "Computer", "Template", "TemplateVersion", "Worker"]
+__all__ = ["Assignment", "Computer", "ComputerTally", "Template", "TemplateVersion", "Worker"]

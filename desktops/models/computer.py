@@ -31,6 +31,10 @@ class Computer(models.Model):
     group = models.UUIDField(null=True, blank=True, help_text="What it is shown under: the run's id, …")
     engine = models.CharField(max_length=20)
     engine_ref = models.CharField(max_length=100, blank=True)
+    image_id = models.CharField(
+        max_length=71, blank=True, help_text="Of the very image it was made of: sha256:…"
+    )
+    worker_version = models.CharField(max_length=50, blank=True, help_text="The worker's when it started it.")
     started_at = models.DateTimeField()
     ready_at = models.DateTimeField(null=True, blank=True)
     ready_seconds = models.FloatField(null=True, blank=True)
@@ -51,6 +55,8 @@ class Computer(models.Model):
         indexes = [
             models.Index(fields=["group", "number"]),
             models.Index(fields=["worker"], condition=Q(stopped_at=None), name="computer_held"),
+            models.Index(fields=["group"], condition=Q(stopped_at=None), name="computer_group_held"),
+            models.Index(fields=["group", "worker", "number"], name="computer_group_worker"),
         ]
 
     def __str__(self) -> str:

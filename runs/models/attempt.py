@@ -42,8 +42,10 @@ class Attempt(models.Model):
         REPLAY = "replay", "Prefix played again"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="attempts")
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts")
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.CASCADE, related_name="attempts", db_index=False
+    )
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts", db_index=False)
     number = models.PositiveIntegerField(help_text="1 … planned, in the order of play.")
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="+")
     round = models.PositiveSmallIntegerField()
@@ -68,7 +70,7 @@ class Attempt(models.Model):
     steps = models.PositiveSmallIntegerField(default=0)
     tries = models.PositiveSmallIntegerField(default=0)
     computer = models.ForeignKey(Computer, null=True, on_delete=models.PROTECT, related_name="attempts")
-    worker = models.ForeignKey(Worker, null=True, on_delete=models.PROTECT, related_name="+")
+    worker = models.ForeignKey(Worker, null=True, on_delete=models.PROTECT, related_name="+", db_index=False)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 
@@ -84,9 +86,21 @@ class Attempt(models.Model):
             models.CheckConstraint(condition=Q(tries__lte=limits.TRIES), name="attempt_tries_bounded"),
         ]
         indexes = [
-            models.Index(fields=["run", "status", "number"]),
+            # What lists are filtered by: the three columns together, a task, a worker, tries; each in order of number.
+            models.Index(fields=["run", "status", "verifier", "outcome", "number"], name="attempt_columns"),
             models.Index(fields=["run", "task", "number"]),
-            models.Index(fields=["run", "verifier"]),
+            models.Index(fields=["run", "worker", "number"], name="attempt_worker"),
+            models.Index(fields=["run", "number"], condition=Q(tries__gt=1), name="attempt_tried_again"),
+            models.Index(
+                fields=["run", "number"], condition=Q(status__in=["done", "error"]), name="attempt_finished"
+            ),
+            # What the supervisor looks for in each pass.
+            models.Index(
+                fields=["run"], condition=Q(status__in=["running", "verifying"]), name="attempt_live"
+            ),
+            models.Index(
+                fields=["run", "tries", "number"], condition=Q(status="queued"), name="attempt_queue"
+            ),
         ]
         ordering = ["number"]
 
@@ -108,7 +122,7 @@ class Attempt(models.Model):
 class AttemptTry(models.Model):
     """One go at an attempt on one worker. An infrastructure fault ends a try, not the attempt."""
 
-    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="try_rows")
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="try_rows", db_index=False)
     number = models.PositiveSmallIntegerField()
     assignment = models.OneToOneField(Assignment, on_delete=models.PROTECT, related_name="attempt_try")
     computer = models.ForeignKey(Computer, null=True, on_delete=models.PROTECT, related_name="+")
@@ -135,7 +149,9 @@ class AttemptTry(models.Model):
 class Step(models.Model):
     """One action in a try and what the screen showed after it. Times in milliseconds."""
 
-    attempt_try = models.ForeignKey(AttemptTry, on_delete=models.CASCADE, related_name="steps")
+    attempt_try = models.ForeignKey(
+        AttemptTry, on_delete=models.CASCADE, related_name="steps", db_index=False
+    )
     number = models.PositiveSmallIntegerField()
     at = models.DateTimeField()
     action = models.JSONField()

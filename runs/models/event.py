@@ -8,7 +8,7 @@ from .run import Run
 
 
 class Event(models.Model):
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events", db_index=False)
     seq = models.PositiveBigIntegerField()
     at = models.DateTimeField()
     kind = models.CharField(max_length=40)
@@ -18,7 +18,10 @@ class Event(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "seq"], name="event_seq_once")]
-        indexes = [models.Index(fields=["run", "kind", "seq"])]
+        indexes = [
+            models.Index(fields=["run", "kind", "seq"]),
+            models.Index(fields=["run", "attempt_number", "seq"], name="event_of_attempt"),
+        ]
         ordering = ["seq"]
 
     def __str__(self) -> str:
