@@ -60,6 +60,9 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, tuple[str, ...]], ...]], ..
 )
 
 
+_FOR_MANAGERS = {"audit-log"}
+
+
 class Shell:
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
@@ -77,7 +80,10 @@ class Shell:
     def _links(self, links: tuple[tuple[str, str, str, tuple[str, ...]], ...]) -> Iterator[Link]:
         here = self._request.resolver_match
         name = (here.url_name or "") if here else ""
+        manages = self.membership is not None and self.membership.manages
         for address, word, icon, stems in links:
+            if address in _FOR_MANAGERS and not manages:
+                continue
             try:
                 href = reverse(address, args=[self.workspace.slug]) if self.workspace else ""
             except NoReverseMatch:  # an app that is not installed has no page

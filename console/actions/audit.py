@@ -28,7 +28,7 @@ def record(
     `detail` is plain JSON, money as strings, and holds no secret.
     """
     source = present_source()
-    log.info("%s %s workspace=%s by=%s", action, subject, workspace and workspace.slug, actor.label)
+    log.info("%s %r workspace=%s by=%r", action, subject, workspace and workspace.slug, actor.label)
     return AuditEntry.objects.create(
         workspace=workspace,
         actor_kind=actor.kind,

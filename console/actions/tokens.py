@@ -77,7 +77,7 @@ def issue_token(
             "scopes": ordered,
             "expires": token.expiry.isoformat() if token.expiry else None,
             "for": str(user),
-            "begins_with": token.token_key,
+            "begins_with": token.token_key[:7],
         },
     )
     return token, secret
@@ -96,7 +96,7 @@ def revoke_token(token: Token, *, actor: Actor) -> Token:
             actor=actor,
             action="token.revoked",
             subject=f"token {token.name}",
-            detail={"of": str(token.user), "begins_with": token.token_key},
+            detail={"of": str(token.user), "begins_with": token.token_key[:7]},
         )
         ring(f"workspace.{token.workspace.slug}")
     return token

@@ -7,4 +7,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("blobs/<str:sha256>", blobs.blob, name="blob"),
     path("", include("console.pages.token_urls")),
     path("", include("console.pages.member_urls")),
+    path("", include("console.pages.audit")),
 ]

@@ -1,0 +1,165 @@
+"""The audit log of a workspace, for those who manage it: newest first, filtered, and whole as CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
+
+from django.db.models import QuerySet
+from django.http import HttpResponse, QueryDict, StreamingHttpResponse
+from django.shortcuts import render
+from django.urls import URLPattern, path
+from django.views.decorators.http import require_safe
+
+from console.models import AuditEntry, User
+
+from .loaders import WorkspaceRequest, managers_only, workspace_page
+from .paging import by_number, query_with, typed_number
+
+ROWS: Final = 100
+CHUNK: Final = 500
+KINDS: Final = {
+    AuditEntry.ActorKind.OPERATOR: "The operator",
+    AuditEntry.ActorKind.SYSTEM: "Deskyard itself",
+    AuditEntry.ActorKind.NOBODY: "Somebody not signed in",
+}
+COLUMNS: Final = ("at", "who", "kind", "person", "action", "subject", "via", "ip", "detail")
+
+
+def words(action: str) -> str:
+    """`member.role_changed` → Member role changed."""
+    return action.replace(".", " ").replace("_", " ").capitalize()
+
+
+def _day(text: str) -> datetime | None:
+    """Midnight UTC at the day's begin; None for what is no date."""
+    try:
+        return datetime.combine(date.fromisoformat(text), time(), tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _next_day(day: datetime) -> datetime:
+    return day + timedelta(days=1) if day.date() < date.max else day
+
+
+def filtered(entries: QuerySet[AuditEntry], asked: QueryDict) -> QuerySet[AuditEntry]:
+    """By `action` (whole or its first word), `who` (a person's number or a kind of actor), the days `from` and `to`."""
+    if action := asked.get("action"):
+        entries = (
+            entries.filter(action=action)
+            if "." in action
+            else entries.filter(action__startswith=f"{action}.")
+        )
+    who = asked.get("who", "")
+    if (number := typed_number(who)) is not None:
+        entries = entries.filter(user_id=number)
+    elif who:
+        entries = entries.filter(actor_kind=who)
+    if begin := _day(asked.get("from", "")):
+        entries = entries.filter(at__gte=begin)
+    if end := _day(asked.get("to", "")):
+        entries = entries.filter(at__lt=_next_day(end))
+    return entries
+
+
+def _entries(request: WorkspaceRequest) -> QuerySet[AuditEntry]:
+    entries: QuerySet[AuditEntry] = AuditEntry.objects.for_workspace(request.workspace)
+    return filtered(entries, request.GET)
+
+
+def _actions(request: WorkspaceRequest) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Those that occur, in groups by their first word: (first word, its words, [(action, its words)])."""
+    of_workspace = AuditEntry.objects.for_workspace(request.workspace).order_by("action")
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for action in of_workspace.values_list("action", flat=True).distinct():
+        groups.setdefault(action.partition(".")[0], []).append((action, words(action)))
+    return list(groups.items())
+
+
+def _people(request: WorkspaceRequest) -> list[User]:
+    """Members, and whoever else has left an entry here."""
+    members = set(request.workspace.memberships.values_list("user", flat=True))
+    acted = AuditEntry.objects.for_workspace(request.workspace).exclude(user=None).order_by("user")
+    seen = members | set(acted.values_list("user", flat=True).distinct())
+    return sorted(User.objects.filter(pk__in=seen), key=lambda user: str(user).lower())
+
+
+@require_safe
+@workspace_page
+@managers_only
+def audit_log(request: WorkspaceRequest) -> HttpResponse:
+    page = by_number(_entries(request).select_related("user"), request.GET, rows=ROWS, field="pk")
+    context: dict[str, Any] = {
+        "page": page,
+        "told": [(entry, words(entry.action), _detail(entry)) for entry in page.rows],
+        "asked": request.GET,
+        "is_filtered": any(request.GET.get(name) for name in ("action", "who", "from", "to")),
+        "actions": _actions(request),
+        "people": _people(request),
+        "kinds": list(KINDS.items()),
+        "query": query_with(request.GET),
+    }
+    return render(request, "workspace/audit.html", context)
+
+
+def _detail(entry: AuditEntry) -> list[tuple[str, str]]:
+    """The detail for people: name and value, both as words."""
+    return [(name.replace("_", " "), _value(value)) for name, value in entry.detail.items()]
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+class _Echo:
+    """What `csv` writes to, when the row itself is wanted."""
+
+    def write(self, line: str) -> str:
+        return line
+
+
+def _cell(value: object) -> str:
+    """A spreadsheet takes a cell that begins so for a formula; an apostrophe makes it text again."""
+    text = "" if value is None else str(value)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _lines(entries: QuerySet[AuditEntry]) -> Iterator[str]:
+    writer = csv.writer(_Echo())
+    yield writer.writerow(COLUMNS)
+    for entry in entries.select_related("user").order_by("-pk").iterator(chunk_size=CHUNK):
+        row = (
+            entry.at.isoformat(),
+            entry.actor_label,
+            entry.actor_kind,
+            entry.user.email if entry.user else "",
+            entry.action,
+            entry.subject,
+            entry.via,
+            entry.ip,
+            "; ".join(f"{name}: {value}" for name, value in _detail(entry)),
+        )
+        yield writer.writerow([_cell(value) for value in row])
+
+
+@require_safe
+@workspace_page
+@managers_only
+def download(request: WorkspaceRequest) -> StreamingHttpResponse:
+    reply = StreamingHttpResponse(_lines(_entries(request)), content_type="text/csv; charset=utf-8")
+    name = f"audit-{request.workspace.slug}-{datetime.now(UTC):%Y-%m-%d}.csv"
+    reply["Content-Disposition"] = f'attachment; filename="{name}"'
+    return reply
+
+
+urlpatterns: list[URLPattern] = [
+    path("audit/", audit_log, name="audit-log"),
+    path("audit/audit.csv", download, name="audit-download"),
+]
