@@ -51,6 +51,8 @@ def computer_started(assignment: Assignment, record: protocol.ComputerStarted) -
         group=assignment.payload.get("run_id"),
         engine=record.engine,
         engine_ref=record.engine_ref[:100],
+        image_id=record.image_id,
+        worker_version=assignment.worker.version,
         started_at=started_at,
     )
     LedgerEntry.objects.create(

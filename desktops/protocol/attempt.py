@@ -67,6 +67,9 @@ class ComputerStarted(_Record):
     computer: str
     engine: str
     engine_ref: str = ""
+    image_id: str = Field(
+        default="", pattern=r"^(sha256:[0-9a-f]{64})?\z", description="Of the very image it was made of."
+    )
 
 
 class ComputerReady(_Record):

@@ -146,7 +146,11 @@ class AttemptRun:
         with self._lock:
             self._computer = computer
         self._unrecorded = records.ComputerStarted(
-            at=started, computer=computer.id, engine=self._engine_name, engine_ref=computer.ref
+            at=started,
+            computer=computer.id,
+            engine=self._engine_name,
+            engine_ref=computer.ref,
+            image_id=computer.image_id,
         )
         self._recorder.record(self._unrecorded)
         self._unrecorded = None

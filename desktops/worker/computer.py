@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal
 
-from .engine.base import Desk, DeskSpec, Engine, EngineError
+from .engine.base import Desk, DeskSpec, Engine, EngineError, SavingEngine
 from .guest_client import Guest, GuestError, GuestUnreachable, wait_ready
 
 log = logging.getLogger(__name__)
@@ -59,6 +59,11 @@ class Computer:
         """The engine's own name for the desktop; empty before it exists."""
         return self._desk.ref if self._desk else ""
 
+    @property
+    def image_id(self) -> str:
+        """Id of the image it was made of; empty where there is none."""
+        return self._desk.image_id if self._desk else ""
+
     def create(self) -> datetime:
         """Make the desktop exist; it costs from the returned instant on. Raises StartFailed."""
         try:
@@ -80,7 +85,12 @@ class Computer:
         if not readiness.ready:
             why, logs = readiness.detail or "it did not become ready", self._logs()
             self.stop()
+            if self._desk.restored and isinstance(self.engine, SavingEngine):
+                self.engine.forget_state(self.spec.image)  # the next one starts from the beginning
             raise StartFailed(f"{why}{': ' + logs if logs else ''}")
+        if self._desk.restored:  # its watchdog still has the limits of the desktop that was saved
+            self.guest.set_silence_limit(self.spec.silence_seconds)
+            self.guest.set_paid_until(self.spec.paid_until)
         self.ready_at = datetime.now(UTC)
         self.ready_seconds = (self.ready_at - self.started_at).total_seconds()
         self._keeper = threading.Thread(target=self._keep, name=f"keepalive-{self.id[:8]}", daemon=True)
@@ -96,6 +106,23 @@ class Computer:
             self.stop()
             raise
         return self
+
+    def save_as_start(self) -> None:
+        """Keep it as the desktop that the next ones of its image start from. It ends with that.
+
+        Raises EngineError, and the engine's own desktop runs on; stop() removes it either way.
+        """
+        if self._desk is None or not isinstance(self.engine, SavingEngine):
+            raise EngineError("this engine keeps no desktop")
+        self._let_go()
+        self.engine.save_state(self._desk, self.spec.image)
+
+    def _let_go(self) -> None:
+        """No more calls to the guest: whoever saves a desktop may not be connected to it."""
+        self._stopping.set()
+        if self._keeper is not None:
+            self._keeper.join(timeout=KEEPALIVE_SECONDS + 15)
+        self.guest.disconnect()
 
     def set_paid_until(self, at: datetime) -> None:
         """Move the instant at which the desktop ends itself. Raises GuestError."""

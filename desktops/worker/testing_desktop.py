@@ -44,6 +44,8 @@ class FakeDesk:
         self.spec = spec
         self.computer = spec.computer
         self.ref = f"fake-{spec.computer[:8]}"
+        self.image_id = spec.image
+        self.restored = False
         self.started_at = datetime.now(UTC)
         self.files: dict[str, bytes] = {}
         self.actions: list[dict[str, Any]] = []

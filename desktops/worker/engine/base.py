@@ -8,7 +8,7 @@ import socket
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 OWNER_LABEL = "deskyard.owner"
 COMPUTER_LABEL = "deskyard.computer"
@@ -16,7 +16,7 @@ RECIPE_LABEL = "deskyard.recipe"  # on an image: SHA-256 of everything it is mad
 TEMPLATE_LABEL = "deskyard.template"  # on a template's image: its name and version
 IMAGE_REPOSITORY = "localhost/deskyard"
 
-EngineName = Literal["docker", "podman", "process", "fake"]
+EngineName = Literal["docker", "podman", "runc", "process", "fake"]
 # What the engine says of a desktop. "created" exists but has not been started; "gone" does not exist.
 DeskState = Literal["created", "running", "exited", "gone"]
 
@@ -101,6 +101,16 @@ class Desk(Protocol):
     @property
     def started_at(self) -> datetime: ...
 
+    @property
+    def image_id(self) -> str:
+        """The engine's id of the very image it was made of (sha256:…); empty where there is no image."""
+        ...
+
+    @property
+    def restored(self) -> bool:
+        """Whether it came from a saved desktop: its session runs already, and knows nothing of this DeskSpec."""
+        ...
+
     def state(self) -> DeskState:
         """Ask the engine. Raises EngineError when it does not answer."""
         ...
@@ -152,3 +162,19 @@ class Engine(Protocol):
     def close(self) -> None:
         """Let go of connections; desktops stay."""
         ...
+
+
+@runtime_checkable
+class SavingEngine(Engine, Protocol):
+    """An engine that can keep one live desktop an image; `create` then starts from it what is made of that image."""
+
+    def has_state(self, image: str) -> bool: ...
+
+    def save_state(self, desk: Desk, image: str) -> None:
+        """Keep this desktop, which ends with that. Nobody may be connected to it.
+
+        Raises EngineError; the desktop then runs on, and nothing is kept.
+        """
+        ...
+
+    def forget_state(self, image: str) -> None: ...

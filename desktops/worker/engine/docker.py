@@ -60,11 +60,15 @@ STATES: dict[str, DeskState] = {
 class ContainerDesk:
     """One container. Asked about by its id, so that a name used again is never mistaken for it."""
 
-    def __init__(self, client: docker.DockerClient, ref: str, computer: str, started_at: datetime) -> None:
+    def __init__(
+        self, client: docker.DockerClient, ref: str, computer: str, started_at: datetime, image_id: str
+    ) -> None:
         self._client = client
         self._ref = ref
         self._computer = computer
         self._started_at = started_at
+        self.image_id = f"sha256:{image_id.removeprefix('sha256:')}" if image_id else ""
+        self.restored = False
         self._pid = 0
 
     @property
@@ -196,13 +200,13 @@ class DockerEngine:
             if isinstance(error, (DockerException, OSError)):
                 raise EngineError(f"the engine did not start the container: {_words(error)}") from error
             raise
-        return ContainerDesk(self._client, made["Id"], spec.computer, started_at)
+        return ContainerDesk(self._client, made["Id"], spec.computer, started_at, config["Image"])
 
     def find(self, computer: str) -> Desk | None:
         for box in self._boxes():
             if box["Labels"].get(COMPUTER_LABEL) == computer:
                 started = datetime.fromtimestamp(_created(box), UTC)
-                return ContainerDesk(self._client, box["Id"], computer, started)
+                return ContainerDesk(self._client, box["Id"], computer, started, box.get("ImageID") or "")
         return None
 
     def remove(self, desk: Desk) -> datetime:
@@ -260,7 +264,7 @@ class DockerEngine:
             host["UsernsMode"] = IDENTITY_MAP
         labels = {**spec.labels, OWNER_LABEL: self._owner, COMPUTER_LABEL: spec.computer}
         return {
-            "Image": self._image_id(spec.image),
+            "Image": self.image_id(spec.image),
             "User": "1000:1000",
             "Hostname": "desk",
             "Labels": labels,
@@ -268,7 +272,7 @@ class DockerEngine:
             "HostConfig": host,
         }
 
-    def _image_id(self, digest: str) -> str:
+    def image_id(self, digest: str) -> str:
         """The id of the image made from that recipe; an id stands for itself. Never by tag: a tag may move."""
         made = self._client.api.images(filters={"label": f"{RECIPE_LABEL}={digest.removeprefix('sha256:')}"})
         found = str(made[0]["Id"]) if made else digest

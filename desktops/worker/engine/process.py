@@ -87,6 +87,9 @@ class HostInstaller:
 class ProcessDesk:
     """The session of one desktop. Found again by its record after a restart of the worker."""
 
+    restored = False
+    image_id = ""  # its template lies on this machine, unpacked
+
     def __init__(self, record: dict[str, Any], process: subprocess.Popen[bytes] | None = None) -> None:
         self._record = record
         self._process = process
