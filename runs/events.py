@@ -45,6 +45,17 @@ class RunStopping(RunEvent):
     detail: str = ""
 
 
+class CapChanged(RunEvent):
+    """A cap was raised or lowered while the run was going; None: this one stayed. Dollars, minutes."""
+
+    kind = "cap_changed"
+    actor: str
+    spend_cap_usd: str | None = None
+    spend_cap_was_usd: str | None = None
+    time_cap_minutes: int | None = None
+    time_cap_was_minutes: int | None = None
+
+
 class RoundCreated(RunEvent):
     kind = "round_created"
     round: int

@@ -44,11 +44,19 @@ class Counts(TypedDict):
 
 
 class Cost(TypedDict):
-    """Dollars. spent + reserved ≤ cap, always."""
+    """Dollars. spent + reserved + left = cap, always; the cap is the one in force."""
 
     cap_usd: Decimal
     spent_usd: Decimal
     reserved_usd: Decimal
+    left_usd: Decimal
+
+
+class Caps(TypedDict):
+    """The caps in force. The run's document keeps those that it was created with."""
+
+    spend_cap_usd: Decimal
+    time_cap_minutes: int
 
 
 def counts(run: Run) -> Counts:
@@ -57,7 +65,17 @@ def counts(run: Run) -> Counts:
 
 def cost(run: Run) -> Cost:
     budget = run.budget
-    return Cost(cap_usd=budget.cap or Decimal(0), spent_usd=budget.spent, reserved_usd=budget.reserved)
+    return Cost(
+        cap_usd=budget.cap or Decimal(0),
+        spent_usd=budget.spent,
+        reserved_usd=budget.reserved,
+        left_usd=budget.left or Decimal(0),
+    )
+
+
+def caps(run: Run) -> Caps:
+    """The one place that says which caps are in force."""
+    return Caps(spend_cap_usd=run.budget.cap or Decimal(0), time_cap_minutes=run.time_cap_minutes)
 
 
 class TaskTotal(NamedTuple):

@@ -38,8 +38,10 @@ const renew = async () => {
     if (main && fresh && !document.querySelector("main select:focus")) morph(main, fresh);
     const purse = document.getElementById("purse"), purseNext = next.getElementById("purse");
     if (purse && purseNext) morph(purse, purseNext);
-    const ask = document.getElementById("ask-cancel"), askNext = next.getElementById("ask-cancel");
-    if (ask && askNext && !ask.open) morph(ask, askNext); else if (ask && !askNext) ask.remove();
+    document.querySelectorAll("dialog.ask[id^=ask-]").forEach(ask => {
+      const askNext = next.getElementById(ask.id);
+      if (askNext && !ask.open) morph(ask, askNext); else if (!askNext) ask.remove();
+    });
     const drawn = +(document.querySelector("[data-seq]")?.dataset.seq || 0);
     if (drawn < announced) again = true;
     document.querySelectorAll("[data-live-seq]").forEach(x => { x.textContent = count(drawn); });

@@ -12,6 +12,7 @@ from django.db import transaction
 
 from console.models import Budget, Workspace
 
+CENT = Decimal("0.01")
 CENT_FRACTION = Decimal("0.000001")
 
 
@@ -22,6 +23,14 @@ class BudgetExhausted(Exception):
         super().__init__(f"{left} left of {budget.cap}")
         self.budget = budget
         self.left = left
+
+
+class CapTooLow(Exception):
+    """A cap cannot lie below what is spent and reserved under it. `lowest` is the lowest possible, to the cent."""
+
+    def __init__(self, lowest: Decimal) -> None:
+        super().__init__(f"${lowest:,.2f} is spent or reserved already; that is the lowest possible.")
+        self.lowest = lowest
 
 
 def cost_of(seconds: Decimal, rate_usd_per_hour: Decimal) -> Decimal:
@@ -58,6 +67,19 @@ def _locked_chain(budget: Budget) -> list[Budget]:
         row.pk: row for row in Budget.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
     }
     return [rows[pk] for pk in ids]
+
+
+@transaction.atomic
+def set_cap(budget: Budget, cap: Decimal | None) -> Decimal | None:
+    """Put another cap in force at this level and return the one before. None: no cap. Raises CapTooLow."""
+    row = _locked_chain(budget)[-1]
+    held = row.spent + row.reserved
+    if cap is not None and cap < held:
+        raise CapTooLow(held.quantize(CENT, rounding=ROUND_UP))
+    was, row.cap = row.cap, cap
+    row.save(update_fields=["cap"])
+    budget.cap = cap
+    return was
 
 
 def affordable(budget: Budget) -> tuple[Decimal | None, Budget | None]:

@@ -44,9 +44,9 @@ class ApiSchema(AutoSchema):
             codes |= {"401", "403"}
         if "{" in self.path:
             codes.add("404")
-        if self._is_list_view() or self.method == "POST":
+        if self._is_list_view() or self.method in ("POST", "PATCH"):
             codes.add("422")
-        if self.method in ("POST", "PUT"):
+        if self.method in ("POST", "PUT", "PATCH"):
             codes |= {"400", "413", "415"}
         return codes
 

@@ -45,7 +45,7 @@ class WorkspaceView(APIView):
     parser_classes = [ExactJSONParser]
     content_negotiation_class = AlwaysJSON
     schema = ApiSchema()
-    http_method_names = ["get", "head", "post", "put"]
+    http_method_names = ["get", "head", "post", "put", "patch"]
 
     @property
     def workspace(self) -> Workspace:

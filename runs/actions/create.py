@@ -34,6 +34,7 @@ def create_run(*, workspace: Workspace, document: Mapping[str, Any], actor: Acto
             task_set=checked.task_set,
             template_version=checked.template_version,
             budget=open_budget(workspace=workspace, cap=checked.spend_cap),
+            time_cap_minutes=checked.spec["time_cap_minutes"],
             planned=checked.planned,
             creator=actor.user,
             created_via=actor.label[:120],

@@ -44,11 +44,19 @@ class CountsSerializer(serializers.Serializer[scoring.Counts]):
 
 
 class CostSerializer(serializers.Serializer[scoring.Cost]):
-    """Measured compute cost; spent + reserved never passes the cap."""
+    """Measured compute cost. spent + reserved + left = cap, the one in force."""
 
     cap_usd = Money()
     spent_usd = Money()
     reserved_usd = Money()
+    left_usd = Money()
+
+
+class CapsInForceSerializer(serializers.Serializer[scoring.Caps]):
+    """They may be raised and lowered while the run is going; `spec` keeps those it was created with."""
+
+    spend_cap_usd = Money()
+    time_cap_minutes = serializers.IntegerField()
 
 
 class RunSerializer(serializers.ModelSerializer[Run]):
@@ -56,6 +64,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
     stop_reason = NullWhenEmpty()
     stop_detail = NullWhenEmpty()
     spec = serializers.SerializerMethodField(help_text="The document as it was accepted, defaults filled in.")
+    caps = serializers.SerializerMethodField(help_text="The caps in force.")
     counts = serializers.SerializerMethodField()
     cost = serializers.SerializerMethodField()
 
@@ -71,6 +80,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
             "stop_reason",
             "stop_detail",
             "spec",
+            "caps",
             "counts",
             "cost",
             "created_at",
@@ -87,6 +97,10 @@ class RunSerializer(serializers.ModelSerializer[Run]):
     def get_spec(self, run: Run) -> dict[str, Any]:
         spec: dict[str, Any] = run.spec
         return spec
+
+    @extend_schema_field(CapsInForceSerializer)
+    def get_caps(self, run: Run) -> dict[str, Any]:
+        return dict(CapsInForceSerializer(scoring.caps(run)).data)
 
     @extend_schema_field(CountsSerializer)
     def get_counts(self, run: Run) -> dict[str, Any]:

@@ -18,10 +18,11 @@ from console.api.problems import FieldProblem, InvalidRequest, Problem
 from console.api.views import WorkspaceList, WorkspaceView
 from console.models import Scope, Workspace
 from runs import provenance
+from runs.actions.caps import CapsRejected, MayNotChange, NotGoing, change_cap
 from runs.actions.create import create_run
 from runs.actions.stop import MayNotCancel, NotCancellable, cancel_run
 from runs.models import Attempt, Event, Run
-from runs.spec import RunSpecSerializer, SpecRejected
+from runs.spec import CapsSerializer, RunSpecSerializer, SpecRejected
 
 from .filters import AttemptFilters, EventFilters, RunFilters
 from .serializers import AttemptSerializer, EnvelopeSerializer, EventSerializer, RunSerializer
@@ -83,16 +84,41 @@ class RunListView(WorkspaceList):
         )
 
 
-def rejected(error: SpecRejected) -> InvalidRequest:
+def rejected(error: SpecRejected | CapsRejected) -> InvalidRequest:
     fields = [FieldProblem(field=e.field, code=e.code, message=e.message) for e in error.errors]
     return InvalidRequest(fields, code="invalid_document")
 
 
-@extend_schema(summary="One run", responses=RunSerializer, tags=["runs"])
 class RunView(WorkspaceView):
-    scopes = {"GET": Scope.RUNS_READ}
+    scopes = {"GET": Scope.RUNS_READ, "PATCH": Scope.RUNS_WRITE}
+    problems: ClassVar = ("409",)
 
+    @extend_schema(summary="One run", responses=RunSerializer, tags=["runs"])
     def get(self, request: Request, id: UUID) -> Response:
+        return Response(RunSerializer(run_or_404(self.workspace, id)).data)
+
+    @extend_schema(
+        operation_id="runs_change_caps",
+        summary="Raise or lower a run's caps",
+        description="While it is going. For its creator, admins and owners; `spec` keeps what was asked at first.",
+        request=CapsSerializer,
+        responses={200: RunSerializer},
+        tags=["runs"],
+    )
+    def patch(self, request: Request, id: UUID) -> Response:
+        run = run_or_404(self.workspace, id)
+        asked = CapsSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        if not asked.validated_data:
+            raise InvalidRequest([FieldProblem(field="", code="required", message="Name a cap to change.")])
+        try:
+            change_cap(run, **asked.validated_data, actor=self.actor)
+        except CapsRejected as error:
+            raise rejected(error) from error
+        except NotGoing as error:
+            raise Problem(status.HTTP_409_CONFLICT, "run_ended", str(error)) from error
+        except MayNotChange as error:
+            raise Problem(status.HTTP_403_FORBIDDEN, "may_not_change_caps", str(error)) from error
         return Response(RunSerializer(run_or_404(self.workspace, id)).data)
 
 

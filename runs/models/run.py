@@ -89,6 +89,9 @@ class Run(models.Model):
     creator = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     created_via = models.CharField(max_length=120, blank=True, help_text="page, or the token's name")
 
+    # The caps in force: this and the budget's. The document keeps those that the run was created with.
+    time_cap_minutes = models.PositiveSmallIntegerField(default=limits.TIME_CAP_MINUTES.default)
+
     planned = models.PositiveIntegerField()
     rounds_created = models.PositiveSmallIntegerField(default=0)
     running = models.PositiveIntegerField(default=0)
@@ -115,6 +118,13 @@ class Run(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(planned__gte=1, planned__lte=limits.LARGEST_RUN), name="run_planned_in_range"
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    time_cap_minutes__gte=limits.TIME_CAP_MINUTES.low,
+                    time_cap_minutes__lte=limits.TIME_CAP_MINUTES.high,
+                ),
+                name="run_time_cap_in_range",
             ),
             models.CheckConstraint(
                 condition=Q(status__in=["completed", "failed", "cancelled"], ended_at__isnull=False)
@@ -172,7 +182,7 @@ class Run(models.Model):
     def deadline(self) -> datetime | None:
         if self.started_at is None:
             return None
-        return self.started_at + timedelta(minutes=self.spec["time_cap_minutes"])
+        return self.started_at + timedelta(minutes=self.time_cap_minutes)
 
 
 class RunDraft(models.Model):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from django.http import HttpResponse
@@ -12,6 +13,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from console.pages.loaders import WorkspaceRequest, workspace_page
+from runs import scoring
 from runs.models import AttemptTry, Run, Task
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.loaders import run_or_404
@@ -54,6 +56,8 @@ def configuration(request: WorkspaceRequest, number: int) -> HttpResponse:
         "fields": len(run.spec),
         "request_digest": digest_of(run.spec),
         "materials": materials(run),
+        "caps": scoring.caps(run),
+        "asked_spend": Decimal(run.spec["spend_cap_usd"]),
         "others": others,
         "other": other,
         "differences": differences(run.spec, other.spec) if other else [],

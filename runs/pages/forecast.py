@@ -65,7 +65,7 @@ def forecast(run: Run, now: datetime) -> Forecast | None:
         ends.append(
             End(
                 "time",
-                f"the time cap of {run.spec['time_cap_minutes']} min",
+                f"the time cap of {run.time_cap_minutes} min",
                 max(0.0, (deadline - now).total_seconds()),
             )
         )

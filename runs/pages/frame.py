@@ -78,14 +78,17 @@ def frame(request: WorkspaceRequest, run: Run, tab: str) -> dict[str, Any]:
         "may_cancel": not run.is_terminal
         and run.status != Run.Status.CANCELLING
         and may_cancel(run, request.membership),
+        "may_change_caps": not run.is_terminal
+        and not run.stop_reason
+        and may_cancel(run, request.membership),
         "rerun_url": optional_address("run-rerun", slug, run.number),
         "provenance_url": optional_address("run-provenance-page", slug, run.number),
     }
 
 
 def render_tab(
-    request: WorkspaceRequest, run: Run, tab: str, template: str, context: dict[str, Any]
+    request: WorkspaceRequest, run: Run, tab: str, template: str, context: dict[str, Any], status: int = 200
 ) -> HttpResponse:
-    reply = render(request, template, {**frame(request, run, tab), **context})
+    reply = render(request, template, {**frame(request, run, tab), **context}, status=status)
     reply["Vary"] = "HX-Request, Cookie"
     return reply

@@ -30,6 +30,7 @@ KIND_WORDS: Final = {
     "run_created": "run.created",
     "run_status": "run.status",
     "run_stopping": "run.stopping",
+    "cap_changed": "cap.changed",
     "round_created": "round.created",
     "attempt_offered": "attempt.offered",
     "computer_started": "computer.started",
@@ -127,6 +128,8 @@ def describe(event: Event) -> Told:
         case "run_stopping":
             why = _STOP_WORDS.get(data["reason"], data["reason"])
             return Told("octagon-x", "", f"Stopping: {why.lower()}, by {data['actor']}", False)
+        case "cap_changed":
+            return Told("wallet", "", f"{cap_words(data)}, by {data['actor']}", False)
         case "round_created":
             return Told("repeat-2", "", f"Round {data['round']} queued, {_attempts(data['attempts'])}", False)
         case "attempt_offered":
@@ -159,6 +162,20 @@ def describe(event: Event) -> Told:
             return _ended(data)
         case unknown:
             return Told("info", "", f"{unknown}, of a newer version", False)
+
+
+def cap_words(data: Mapping[str, Any]) -> str:
+    """`Spend cap raised from $0.50 to $1.00, time cap lowered from 30 to 20 min`."""
+    parts = []
+    if data.get("spend_cap_usd"):
+        now, was = data["spend_cap_usd"], data["spend_cap_was_usd"]
+        way = "raised" if float(now) > float(was) else "lowered"
+        parts.append(f"spend cap {way} from ${float(was):,.2f} to ${float(now):,.2f}")
+    if data.get("time_cap_minutes"):
+        now, was = data["time_cap_minutes"], data["time_cap_was_minutes"]
+        parts.append(f"time cap {'raised' if now > was else 'lowered'} from {was:,} to {now:,} min")
+    words = ", ".join(parts)
+    return words[:1].upper() + words[1:]
 
 
 def _attempts(n: int) -> str:
@@ -200,7 +217,7 @@ def why_stopped(run: Run) -> str:
         else "The attempt has ended.",
         "verified_target_reached": f"{run.valid:,} attempts are valid; {run.spec['stop_after_valid']} were wanted.",
         "budget_exceeded": "The next seconds of a desktop would have passed the spend cap.",
-        "time_cap_reached": f"The run had its {run.spec.get('time_cap_minutes')} minutes.",
+        "time_cap_reached": f"The run had its {run.time_cap_minutes:,} minutes.",
         "workspace_budget_exceeded": "The workspace’s budget is spent.",
         "cancelled_by_user": "A person cancelled it.",
         "cancelled_by_operator": "The operator of this console cancelled it.",

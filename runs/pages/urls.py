@@ -2,6 +2,7 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from .attempt import attempt, card
 from .cancel import cancel
+from .caps import caps
 from .computers import computers
 from .configuration import configuration
 from .event_log import download, event_log
@@ -26,6 +27,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:number>/configuration/", configuration, name="run-configuration"),
     path("runs/<int:number>/provenance.json", export, name="run-provenance-page"),
     path("runs/<int:number>/cancel/", cancel, name="run-cancel"),
+    path("runs/<int:number>/caps/", caps, name="run-caps"),
     path("runs/<int:number>/attempts/<int:attempt>/", attempt, name="attempt"),
     path("runs/<int:number>/attempts/<int:attempt>/card/", card, name="attempt-card"),
 ]

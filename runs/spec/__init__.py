@@ -24,10 +24,11 @@ from desktops.models import TemplateVersion
 from runs import limits
 from runs.models import Run, Task, TaskSet
 
-from .fields import FIELDS, RunSpecSerializer
+from .fields import FIELDS, CapsSerializer, RunSpecSerializer
 
 __all__ = [
     "FIELDS",
+    "CapsSerializer",
     "CheckedSpec",
     "FieldError",
     "RunSpecSerializer",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -151,6 +152,22 @@ class RunSpecSerializer(serializers.Serializer[Any]):
 
     def validate_kind(self, kind: str) -> str:
         return str(kind)
+
+
+class CapsSerializer(serializers.Serializer[Any]):
+    """Caps to put in force in place of those there are; what is left out stays."""
+
+    spend_cap_usd = Dollars(required=False, help_text="Not below what is spent and reserved.")
+    time_cap_minutes = RangedInteger(
+        limits.TIME_CAP_MINUTES, required=False, help_text="Not below the minutes it has played."
+    )
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            unknown = {key: ["There is no such cap."] for key in data if key not in self.fields}
+            if unknown:
+                raise serializers.ValidationError(unknown, code="unknown_field")
+        return super().to_internal_value(data)
 
 
 FIELDS = tuple(RunSpecSerializer().fields)

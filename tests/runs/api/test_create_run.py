@@ -37,7 +37,12 @@ def test_the_reply_is_the_queued_run(
     assert body["url"].endswith("/w/lab/runs/1/")
     assert (body["status"], body["stop_reason"], body["kind"]) == ("queued", None, "scripted_test")
     assert body["spec"] == good
-    assert body["cost"] == {"cap_usd": "0.50", "spent_usd": "0.00", "reserved_usd": "0.00"}
+    assert body["cost"] == {
+        "cap_usd": "0.50",
+        "spent_usd": "0.00",
+        "reserved_usd": "0.00",
+        "left_usd": "0.50",
+    }
     assert body["counts"] == {
         "planned": 2,
         "queued": 2,

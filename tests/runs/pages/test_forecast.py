@@ -52,7 +52,8 @@ def test_a_target_may_come_first(workspace):
 
 
 def test_the_time_cap_may_come_first(workspace):
-    run, now = halfway(workspace, time_cap_minutes=6)
+    run, now = halfway(workspace)
+    run.time_cap_minutes = 6
     found = forecast(run, now)
     assert found.first.name == "time"
     assert found.first.seconds == pytest.approx(60)
