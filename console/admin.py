@@ -17,7 +17,18 @@ from django.http import HttpRequest
 from .actions.audit import record
 from .actions.workspaces import create_workspace
 from .actor import Actor
-from .models import AuditEntry, Blob, Budget, IdempotentReply, LedgerEntry, Membership, Token, User, Workspace
+from .models import (
+    AuditEntry,
+    Blob,
+    Budget,
+    IdempotentReply,
+    LedgerEntry,
+    Membership,
+    PublishedKey,
+    Token,
+    User,
+    Workspace,
+)
 
 admin.site.site_header = admin.site.site_title = "Deskyard administration"
 admin.site.index_title = "Platform"
@@ -155,6 +166,11 @@ class TokenAdmin(ReadOnlyAdmin):
     )
     search_fields = ("name", "user__email", "workspace__slug")
     list_select_related = ("user", "workspace")
+
+
+@admin.register(PublishedKey)
+class PublishedKeyAdmin(ReadOnlyAdmin):
+    list_display = ("keyid", "public", "first_used_at")
 
 
 class CapForm(forms.ModelForm):  # type: ignore[type-arg]

@@ -20,6 +20,8 @@ class KeySerializer(serializers.Serializer[dict[str, Any]]):
     keytype = serializers.CharField()
     scheme = serializers.CharField()
     public = serializers.CharField(help_text="Hex of the public key's 32 bytes.")
+    current = serializers.BooleanField(help_text="The one that signs now; the others signed before it.")
+    first_used_at = serializers.DateTimeField()
 
 
 class KeysSerializer(serializers.Serializer[dict[str, Any]]):

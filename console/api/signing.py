@@ -5,14 +5,28 @@ from __future__ import annotations
 import base64
 import json
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]  # its documented home
 
+from console.models import PublishedKey
+
 IN_TOTO = "application/vnd.in-toto+json"
+KEY_TYPE = SCHEME = "ed25519"
+
+
+class PublicKey(TypedDict):
+    """`public` is hex of the key's 32 bytes; `current` the one that signs now."""
+
+    keyid: str
+    keytype: str
+    scheme: str
+    public: str
+    current: bool
+    first_used_at: str
 
 
 @cache
@@ -27,19 +41,31 @@ def canonical(value: Any) -> bytes:
 
 def sign(statement: dict[str, Any]) -> dict[str, Any]:
     """`{"payload": base64, "payloadType": …, "signatures": [{"keyid", "sig"}]}`."""
+    _publish()
     envelope = Envelope(canonical(statement), IN_TOTO, {})
     envelope.sign(_signer(settings.DESKYARD_SIGNING_KEY))
     return dict(envelope.to_dict())
 
 
-def public_keys() -> list[dict[str, str]]:
-    """Keys that signatures of this console verify with; `public` is hex of the key's 32 bytes."""
-    key = _signer(settings.DESKYARD_SIGNING_KEY).public_key
+def public_keys() -> list[PublicKey]:
+    """The key that signs now, then those that signed before it, newest first."""
+    current = _publish()
+    rows = [current, *PublishedKey.objects.exclude(pk=current.pk)]
     return [
-        {
-            "keyid": key.keyid,
-            "keytype": key.keytype,
-            "scheme": key.scheme,
-            "public": key.keyval["public"],
-        }
+        PublicKey(
+            keyid=row.keyid,
+            keytype=KEY_TYPE,
+            scheme=SCHEME,
+            public=row.public,
+            current=row == current,
+            first_used_at=row.first_used_at.isoformat().replace("+00:00", "Z"),
+        )
+        for row in rows
     ]
+
+
+def _publish() -> PublishedKey:
+    """The row of the key that signs now. There is one before anything it signed leaves the house."""
+    key = _signer(settings.DESKYARD_SIGNING_KEY).public_key
+    row, _ = PublishedKey.objects.get_or_create(keyid=key.keyid, defaults={"public": key.keyval["public"]})
+    return row

@@ -3,6 +3,8 @@ from .blob import Blob
 from .budget import Budget, LedgerEntry
 from .idempotency import IdempotentReply
 from .tally import LedgerTally
+from .signing import PublishedKey
+from .invitation import Invitation
 from .token import Scope, Token
 from .user import User
 from .workspace import Membership, Workspace, WorkspaceRowQuerySet
@@ -12,9 +14,11 @@ __all__ = [
     "Blob",
     "Budget",
     "IdempotentReply",
+    "Invitation",
     "LedgerEntry",
     "LedgerTally",
     "Membership",
+    "PublishedKey",
     "Scope",
     "Token",
     "User",
