@@ -10,9 +10,15 @@ from decimal import ROUND_FLOOR, ROUND_UP, Decimal
 
 from django.db import transaction
 
+from console.actor import Actor
+from console.doorbell import ring
 from console.models import Budget, Workspace
 
+from . import audit
+from .workspaces import require_manager
+
 CENT = Decimal("0.01")
+MOST = Decimal("10000000")  # what a workspace's cap may be set to, dollars
 CENT_FRACTION = Decimal("0.000001")
 
 
@@ -80,6 +86,39 @@ def set_cap(budget: Budget, cap: Decimal | None) -> Decimal | None:
     row.save(update_fields=["cap"])
     budget.cap = cap
     return was
+
+
+class CapRejected(ValueError):
+    """The amount cannot be a cap. The message is a sentence for people."""
+
+
+@transaction.atomic
+def change_workspace_cap(workspace: Workspace, *, cap: Decimal | None, actor: Actor) -> Budget:
+    """Set the cap on everything that the workspace spends; None takes it away. The same cap changes nothing.
+
+    Raises NotAllowed for who does not manage the workspace, CapTooLow, CapRejected.
+    """
+    require_manager(workspace, actor, what="change the workspace’s spend cap")
+    if cap is not None:
+        cap = Decimal(cap)
+        if not cap.is_finite() or not 0 <= cap <= MOST or cap != cap.quantize(CENT):
+            raise CapRejected(f"Must be dollars and cents, $0.00 to ${MOST:,.2f}.")
+    budget = root_budget(workspace)
+    was = set_cap(budget, cap)
+    if was != cap:
+        audit.record(
+            workspace=workspace,
+            actor=actor,
+            action="budget.cap_changed",
+            subject="workspace budget",
+            detail={"cap_usd": _dollars(cap), "was_usd": _dollars(was)},
+        )
+        ring("supervisor", f"workspace.{workspace.slug}")
+    return budget
+
+
+def _dollars(amount: Decimal | None) -> str | None:
+    return None if amount is None else f"{amount:.2f}"
 
 
 def affordable(budget: Budget) -> tuple[Decimal | None, Budget | None]:

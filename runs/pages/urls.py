@@ -1,6 +1,7 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 from .attempt import attempt, card
+from .budget import budget, change_cap
 from .cancel import cancel
 from .caps import caps
 from .computers import computers
@@ -16,6 +17,8 @@ from .run_list import run_list
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home, name="workspace-home"),
     path("runs/", run_list, name="run-list"),
+    path("budget/", budget, name="budget"),
+    path("budget/cap/", change_cap, name="budget-cap"),
     path("", include("runs.pages.wizard_urls")),
     path("", include("runs.pages.taskset_urls")),
     path("runs/<int:number>/", overview, name="run"),

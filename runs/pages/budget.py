@@ -1,0 +1,116 @@
+"""Budget: the workspace's cap, what is spent and reserved under it, by run and by day."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, NamedTuple
+
+from django.contrib import messages
+from django.db.models import Sum
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from console.actions.budgets import CapRejected, CapTooLow, change_workspace_cap, root_budget
+from console.actor import Actor
+from console.models import LedgerTally, Workspace
+from console.pages.figures import place, share
+from console.pages.loaders import WorkspaceRequest, managers_only, workspace_page
+from console.pages.paging import by_number
+from runs.models import Run
+from runs.pages.frame import never_stored
+
+ROWS: Final = 25
+DAYS: Final = 30
+PLOT: Final = 120  # height of the bars, px
+
+
+class Bar(NamedTuple):
+    """A day's column: its place and size, and what the day cost."""
+
+    day: date
+    cost: Decimal
+    x: str
+    width: str
+    y: str
+    height: str
+
+
+@require_safe
+@never_stored
+@workspace_page
+def budget(request: WorkspaceRequest) -> HttpResponse:
+    return page(request, {})
+
+
+def page(request: WorkspaceRequest, more: dict[str, Any], status: int = 200) -> HttpResponse:
+    workspace = request.workspace
+    root = root_budget(workspace)
+    runs = Run.objects.for_workspace(workspace).select_related("budget", "creator")
+    shown = by_number(runs, request.GET, rows=ROWS, field="number")
+    days = by_day(workspace, timezone.now().date())
+    top = max((cost for _, cost in days), default=Decimal(0))
+    context = {
+        "budget": root,
+        "used": root.spent + root.reserved,
+        "page": shown,
+        "bars": bars(days, top) if top else [],
+        "grid": [(PLOT - PLOT * part // 4, top * part / 4) for part in (1, 2, 3, 4)],
+        "ticks": [(bar.day, bar.x) for bar in bars(days, top or Decimal(1))[3::7]],
+        "spent_lately": sum((cost for _, cost in days), Decimal(0)),
+        "days": DAYS,
+        "typed": "" if root.cap is None else f"{root.cap:.2f}",
+        **more,
+    }
+    return render(request, "runs/budget.html", context, status=status)
+
+
+def by_day(workspace: Workspace, today: date) -> list[tuple[date, Decimal]]:
+    """What was settled on each of the last DAYS days (UTC), oldest first. Kept sums: one query, flat at any size."""
+    first = today - timedelta(days=DAYS - 1)
+    found = (
+        LedgerTally.objects.for_workspace(workspace)
+        .filter(span=LedgerTally.Span.DAY, since__gte=datetime.combine(first, time(), UTC))
+        .values_list("since")
+        .annotate(cost=Sum("cost"))
+        .order_by()
+    )
+    costs = {since.astimezone(UTC).date(): cost for since, cost in found}
+    every = (first + timedelta(days=n) for n in range(DAYS))
+    return [(day, costs.get(day, Decimal(0))) for day in every]
+
+
+def bars(days: list[tuple[date, Decimal]], top: Decimal) -> list[Bar]:
+    each = 100 / len(days)
+    drawn = []
+    for n, (day, cost) in enumerate(days):
+        height = PLOT * share(float(cost), float(top)) / 100
+        tall = max(height, 2.0) if cost else 0.0  # a cent beside a hundred dollars is still seen
+        drawn.append(
+            Bar(day, cost, place((n + 0.12) * each), place(0.76 * each), f"{PLOT - tall:.1f}", f"{tall:.1f}")
+        )
+    return drawn
+
+
+@require_POST
+@workspace_page
+@managers_only
+def change_cap(request: WorkspaceRequest) -> HttpResponse:
+    """`do=remove` takes the cap away; otherwise `cap` is the new one, in dollars."""
+    typed = request.POST.get("cap", "").strip()[:40]
+    cap: Decimal | None = None
+    try:
+        if request.POST.get("do") != "remove":
+            cap = Decimal(typed.removeprefix("$").replace(",", ""))
+        change_workspace_cap(request.workspace, cap=cap, actor=Actor.person(request.user))
+    except InvalidOperation:
+        return page(request, {"typed": typed, "error": "Write an amount in dollars, such as 25.00."}, 422)
+    except (CapRejected, CapTooLow) as refused:
+        return page(request, {"typed": typed, "error": str(refused)}, 422)
+    messages.success(
+        request,
+        "The cap is gone: runs are bound by their own caps only." if cap is None else "The cap holds.",
+    )
+    return redirect("budget", request.workspace.slug)

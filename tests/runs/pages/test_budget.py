@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from console.actions.budgets import root_budget
+from console.models import AuditEntry, LedgerEntry
+from runs.pages.budget import by_day
+from tests.factories import RunFactory
+
+from .stage import a_run
+
+pytestmark = pytest.mark.django_db
+PAGE = "/w/lab/budget/"
+
+
+def spend(run, amount: str, days_ago: int = 0) -> None:
+    at = timezone.now() - timedelta(days=days_ago)
+    LedgerEntry.objects.create(
+        workspace=run.workspace,
+        budget=run.budget,
+        subject=uuid4(),
+        rate_usd_per_hour=Decimal("0.06"),
+        opened_at=at,
+        settled_at=at,
+        seconds=Decimal(10),
+        cost=Decimal(amount),
+    )
+    for budget in (run.budget, root_budget(run.workspace)):
+        budget.spent += Decimal(amount)
+        budget.save()
+
+
+def test_an_owner_sets_changes_and_removes_the_cap(workspace, owner, client_for):
+    client = client_for(owner)
+    client.post(PAGE + "cap/", {"cap": "$1,025.50"})
+    assert root_budget(workspace).cap == Decimal("1025.50")
+    assert "$1,025.50" in client.get(PAGE).content.decode()
+    client.post(PAGE + "cap/", {"cap": "1025.50", "do": "remove"})
+    assert root_budget(workspace).cap is None
+    entries = list(AuditEntry.objects.filter(action="budget.cap_changed").order_by("pk"))
+    assert [entry.detail for entry in entries] == [
+        {"cap_usd": "1025.50", "was_usd": None},
+        {"cap_usd": None, "was_usd": "1025.50"},
+    ]
+
+
+@pytest.mark.parametrize("typed", ["", "x", "-1", "0.001", "NaN", "1e99", "99999999999"])
+def test_what_cannot_be_a_cap_is_said_beside_the_field(typed, workspace, admin, client_for):
+    reply = client_for(admin).post(PAGE + "cap/", {"cap": typed})
+    assert reply.status_code == 422
+    assert 'id="e-cap"' in reply.content.decode()
+    assert root_budget(workspace).cap is None
+
+
+def test_a_cap_below_what_is_spent_says_the_lowest_possible(workspace, owner, client_for):
+    spend(a_run(workspace), "0.123")
+    reply = client_for(owner).post(PAGE + "cap/", {"cap": "0.12"})
+    assert "$0.13 is spent or reserved already" in reply.content.decode()
+
+
+def test_a_member_sees_the_figures_and_no_form(workspace, member, client_for):
+    spend(a_run(workspace), "0.25")
+    client = client_for(member)
+    text = client.get(PAGE).content.decode()
+    assert "$0.25" in text
+    assert 'name="cap"' not in text
+    assert client.post(PAGE + "cap/", {"cap": "5"}).status_code == 403
+    assert client.get(PAGE + "cap/").status_code == 405
+
+
+def test_runs_come_in_pages_and_cost_the_same_queries(
+    workspace, owner, client_for, django_assert_max_num_queries
+):
+    RunFactory.create_batch(30, workspace=workspace)
+    client = client_for(owner)
+    with django_assert_max_num_queries(16):
+        text = client.get(PAGE).content.decode()
+    assert "?before=6" in text
+    older = client.get(PAGE + "?before=6").content.decode()
+    assert "/w/lab/runs/5/" in older
+    assert "/w/lab/runs/6/" not in older
+
+
+def test_days_without_spending_are_there_too(workspace, owner, client_for):
+    run = a_run(workspace, spend_cap=Decimal(100))
+    spend(run, "0.10")
+    spend(run, "0.20")
+    spend(run, "0.40", days_ago=3)
+    spend(run, "9.00", days_ago=40)
+    days = by_day(workspace, datetime.now(UTC).date())
+    assert [str(cost) for _, cost in days[-4:]] == ["0.400000", "0", "0", "0.300000"]
+    assert len(days) == 30
+    assert "$0.70 in the last 30 days" in client_for(owner).get(PAGE).content.decode()
+
+
+def test_an_outsider_finds_no_budget(workspace, outsider, client_for):
+    assert client_for(outsider).get(PAGE).status_code == 404
+
+
+def test_the_api_tells_the_budget_and_changes_nothing(workspace, api):
+    run = a_run(workspace)
+    spend(run, "0.25")
+    assert api("runs:read").get("/v1/budget").json() == {
+        "cap_usd": None,
+        "spent_usd": "0.25",
+        "reserved_usd": "0.00",
+        "left_usd": None,
+    }
+    root = root_budget(workspace)
+    root.cap = Decimal(2)
+    root.save()
+    assert api("runs:read").get("/v1/budget").json()["left_usd"] == "1.75"
+    assert api().patch("/v1/budget", {"cap_usd": "5"}).status_code == 405
