@@ -6,8 +6,9 @@ DESKYARD_SECRET_KEYS    comma-separated Fernet keys, newest first: secrets at re
 DESKYARD_SIGNING_KEY    Ed25519 private key, base64 of its 32 bytes: provenance
 DESKYARD_HOME           data folder (default .deskyard)
 DESKYARD_PUBLIC_URL     how browsers and clients reach the console
-EMAIL_HOST              mail server, for forgotten passwords; with EMAIL_PORT, EMAIL_HOST_USER, EMAIL_HOST_PASSWORD,
-                        EMAIL_FROM. Without it no mail is sent, and the pages say so
+DESKYARD_NO_WORKER_SECONDS  how long a run waits for a worker to come back before it ends (default 90)
+EMAIL_HOST              mail server, for forgotten passwords and invitations; with EMAIL_PORT, EMAIL_HOST_USER,
+                        EMAIL_HOST_PASSWORD, EMAIL_FROM. Without it no mail is sent, and the pages say so
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ PUBLIC_URL = env.str("DESKYARD_PUBLIC_URL", f"http://127.0.0.1:{env.int('DESKYAR
 ALLOWED_HOSTS = env.list("DJANGO_ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 SECURE_COOKIES = PUBLIC_URL.startswith("https://")
+NO_WORKER_SECONDS = env.int("DESKYARD_NO_WORKER_SECONDS", 90)
 
 INSTALLED_APPS = [
     "daphne",
@@ -142,7 +144,7 @@ ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 ACCOUNT_ADAPTER = "console.accounts.InvitedOnlyAdapter"
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = True
-ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key"}
+ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key", "invitation": "10/m/ip"}
 EMAIL_HOST = env.str("EMAIL_HOST", "")
 EMAIL_PORT = env.int("EMAIL_PORT", 587)
 EMAIL_USE_TLS = EMAIL_PORT == 587

@@ -5,11 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, Final
 
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from console.actor import Actor
 from console.admin import ReadOnlyAdmin, ReadOnlyInline, record_change
 
+from .actions.templates import retire_template
 from .models import Assignment, Computer, Template, TemplateVersion, Worker
 
 # A desktop that costs nothing would never meet a cap.
@@ -57,6 +60,7 @@ class TemplateVersionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     list_editable = ("rate_usd_per_hour",)
     list_filter = ("status",)
     list_select_related = ("template__workspace",)
+    actions = ("retire",)
     readonly_fields = (
         "template",
         "version",
@@ -73,6 +77,13 @@ class TemplateVersionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         if db_field.name == "rate_usd_per_hour":
             options["min_value"] = LOWEST_RATE
         return super().formfield_for_dbfield(db_field, request, **options)
+
+    @admin.action(description="Retire: no new runs")
+    def retire(self, request: HttpRequest, queryset: QuerySet[TemplateVersion]) -> None:
+        """Runs of it that are still queued end as rejected; those that play go on."""
+        actor = Actor.operator(request.user)  # type: ignore[arg-type]
+        retired = [version for version in queryset.order_by("pk") if retire_template(version, actor=actor)]
+        messages.success(request, f"Retired: {', '.join(map(str, retired)) or 'none'}.")
 
     @admin.display(ordering="template__workspace")
     def workspace(self, version: TemplateVersion) -> str:

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from console.actions.audit import record
 from console.actor import Actor
+from console.doorbell import ring
 from console.models import Workspace
 from desktops.models import Template, TemplateVersion
 
@@ -51,3 +52,22 @@ def publish_template(
         detail={"digest": digest, "rate_usd_per_hour": str(FIRST_RATE)},
     )
     return published
+
+
+@transaction.atomic
+def retire_template(version: TemplateVersion, *, actor: Actor) -> bool:
+    """No new runs of this version; those that play go on. False when it was not published (any longer)."""
+    retired = TemplateVersion.objects.filter(pk=version.pk, status=TemplateVersion.Status.PUBLISHED).update(
+        status=TemplateVersion.Status.RETIRED
+    )
+    if not retired:
+        return False
+    version.status = TemplateVersion.Status.RETIRED
+    record(
+        workspace=version.template.workspace,
+        actor=actor,
+        action="template.retired",
+        subject=f"template {version}",
+    )
+    ring("supervisor")
+    return True

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, Q
 from django.utils import timezone
@@ -38,7 +39,7 @@ S = Run.Status
 Reason = Run.StopReason
 SUPERVISOR: Final = Actor.system("the supervisor")
 # A run that had a worker and has none for this long will not get one by waiting.
-NO_WORKER: Final = timedelta(seconds=90)
+NO_WORKER: Final = timedelta(seconds=settings.NO_WORKER_SECONDS)
 # As many attempts as this without a verdict, and not one with, is not bad luck.
 HOPELESS: Final = 6
 

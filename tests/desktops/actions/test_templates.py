@@ -2,8 +2,8 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from console.actor import Actor
-from console.models import Workspace
-from desktops.actions.templates import publish_template
+from console.models import AuditEntry, Workspace
+from desktops.actions.templates import publish_template, retire_template
 from desktops.models import TemplateVersion
 from tests.factories import sha256
 
@@ -43,3 +43,12 @@ def test_its_rate_may_change_and_it_may_be_retired(workspace: Workspace) -> None
     first = publish(workspace, "one")
     changed = TemplateVersion.objects.filter(pk=first.pk).update(rate_usd_per_hour="0.12", status="retired")
     assert changed == 1
+
+
+def test_a_retired_version_takes_no_new_runs_and_says_so_in_the_audit_log(workspace: Workspace) -> None:
+    first = publish(workspace, "one")
+    assert retire_template(first, actor=Actor.system())
+    first.refresh_from_db()
+    assert first.status == TemplateVersion.Status.RETIRED
+    assert not retire_template(first, actor=Actor.system())
+    assert AuditEntry.objects.filter(action="template.retired", subject="template basic@1").count() == 1
