@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -12,11 +13,10 @@ from django.http import HttpRequest
 from console.actor import Actor
 from console.admin import ReadOnlyAdmin, ReadOnlyInline, record_change
 
+from .actions.rates import set_rate, set_worker_rate
 from .actions.templates import retire_template
-from .models import Assignment, Computer, Template, TemplateVersion, Worker
-
-# A desktop that costs nothing would never meet a cap.
-LOWEST_RATE: Final = Decimal("0.0001")
+from .models import Assignment, Computer, Template, TemplateVersion, Worker, WorkerRate
+from .models.rate import LOWEST_RATE
 
 
 class VersionInline(ReadOnlyInline):
@@ -90,16 +90,60 @@ class TemplateVersionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return str(version.template.workspace)
 
     def save_model(self, request: HttpRequest, obj: TemplateVersion, form: Any, change: bool) -> None:
-        obj.save(update_fields=["rate_usd_per_hour"])
-        workspace = obj.template.workspace
-        changed = {"was": form.initial["rate_usd_per_hour"], "rate_usd_per_hour": obj.rate_usd_per_hour}
-        record_change(request, "template.rate_changed", workspace, f"template {obj}", changed)
+        set_rate(obj, rate=obj.rate_usd_per_hour, actor=Actor.operator(request.user))  # type: ignore[arg-type]
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+
+class WorkerRateForm(forms.ModelForm):  # type: ignore[type-arg]
+    rate_usd_per_hour = forms.DecimalField(
+        min_value=LOWEST_RATE, max_digits=14, decimal_places=6, help_text="In place of each version's own."
+    )
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        template = cleaned.get("template") or getattr(self.instance, "template", None)
+        worker = cleaned.get("worker") or getattr(self.instance, "worker", None)
+        if template and worker and template.workspace_id != worker.workspace_id:
+            raise forms.ValidationError("The template and the worker belong to different workspaces.")
+        return cleaned
+
+
+@admin.register(WorkerRate)
+class WorkerRateAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """What a template costs on one worker. Each change goes through the verb that records it."""
+
+    form = WorkerRateForm
+    list_display = ("template", "worker", "workspace", "rate_usd_per_hour")
+    list_filter = ("template__workspace",)
+    list_select_related = ("template__workspace", "worker")
+
+    @admin.display(ordering="template__workspace")
+    def workspace(self, rate: WorkerRate) -> str:
+        return str(rate.template.workspace)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: WorkerRate | None = None) -> tuple[str, ...]:
+        return ("template", "worker") if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: WorkerRate, form: Any, change: bool) -> None:
+        self._set(request, obj, obj.rate_usd_per_hour)
+        # The verb wrote the row; what the admin does next (log, redirect) needs its key.
+        obj.pk = WorkerRate.objects.values_list("pk", flat=True).get(template=obj.template, worker=obj.worker)
+
+    def delete_model(self, request: HttpRequest, obj: WorkerRate) -> None:
+        self._set(request, obj, None)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[WorkerRate]) -> None:
+        for rate in queryset.select_related("template", "worker"):
+            self._set(request, rate, None)
+
+    def _set(self, request: HttpRequest, obj: WorkerRate, rate: Decimal | None) -> None:
+        actor = Actor.operator(request.user)  # type: ignore[arg-type]
+        set_worker_rate(template=obj.template, worker=obj.worker, rate=rate, actor=actor)
 
 
 @admin.register(Worker)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.db.models import Count, Max, Min
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from console.models import Workspace
 from console.pages.loaders import WorkspaceRequest, workspace_page
-from desktops.models import Template, TemplateVersion, Worker
+from console.templatetags.deskyard import money
+from desktops.models import Template, TemplateVersion, Worker, WorkerRate
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,16 @@ def _names(worker: Worker, version: TemplateVersion) -> bool:
     return any((image["name"], image["version"]) == wanted for image in worker.images)
 
 
+def _rate_spans(workspace: Workspace) -> dict[int, str]:
+    """Templates, by primary key, that cost something else on some workers, in words."""
+    found = WorkerRate.objects.filter(template__workspace=workspace).values_list("template").order_by()
+    spans = found.annotate(low=Min("rate_usd_per_hour"), high=Max("rate_usd_per_hour"), workers=Count("pk"))
+    return {
+        pk: f"{money(low)}{'' if low == high else f' to {money(high)}'} on {workers} worker{'s'[: workers > 1]}"
+        for pk, low, high, workers in spans
+    }
+
+
 @workspace_page
 @require_safe
 def template_list(request: WorkspaceRequest) -> HttpResponse:
@@ -54,7 +66,12 @@ def template_list(request: WorkspaceRequest) -> HttpResponse:
     )
     published = sum(version.status == TemplateVersion.Status.PUBLISHED for version in versions)
     drafts = sum(version.status == TemplateVersion.Status.DRAFT for version in versions)
-    context = {"rows": _rows(request.workspace, versions), "published": published, "drafts": drafts}
+    context = {
+        "rows": _rows(request.workspace, versions),
+        "published": published,
+        "drafts": drafts,
+        "own_rates": _rate_spans(request.workspace),
+    }
     return render(request, "desktops/templates.html", context)
 
 
@@ -75,4 +92,6 @@ def template(request: WorkspaceRequest, name: str) -> HttpResponse:
     else:
         published = (row for row in rows if row.version.status == TemplateVersion.Status.PUBLISHED)
         picked = next(published, rows[0] if rows else None)
-    return render(request, "desktops/template.html", {"template": found, "rows": rows, "picked": picked})
+    own_rates = list(found.worker_rates.select_related("worker"))
+    context = {"template": found, "rows": rows, "picked": picked, "own_rates": own_rates}
+    return render(request, "desktops/template.html", context)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass
+from decimal import Decimal
 
 from django.conf import settings
 from django.contrib import messages
@@ -16,7 +17,7 @@ from console.actor import Actor
 from console.models import Workspace
 from console.pages.loaders import WorkspaceRequest, managers_only, workspace_page
 from desktops.actions.pause import pause_worker, resume_worker
-from desktops.models import Computer, Worker
+from desktops.models import Computer, TemplateVersion, Worker
 from desktops.protocol.messages import HEARTBEAT_SECONDS, LEASE_SECONDS
 
 
@@ -53,6 +54,23 @@ def worker_or_404(workspace: Workspace, worker_id: uuid.UUID) -> Worker:
     return worker
 
 
+def _rates(worker: Worker) -> list[tuple[TemplateVersion, Decimal, bool]]:
+    """What each published version that it has costs here, and whether that is this worker's own rate. Two queries."""
+    versions = TemplateVersion.objects.filter(
+        template__workspace=worker.workspace, status=TemplateVersion.Status.PUBLISHED
+    ).select_related("template")
+    own = dict(worker.rates.values_list("template_id", "rate_usd_per_hour"))
+    return [
+        (
+            version,
+            own.get(version.template_id, version.rate_usd_per_hour),
+            version.template_id in own,
+        )
+        for version in versions
+        if worker.has_image(version.template.name, version.digest)
+    ]
+
+
 @workspace_page
 @require_safe
 def worker_list(request: WorkspaceRequest) -> HttpResponse:
@@ -79,6 +97,7 @@ def worker(request: WorkspaceRequest, worker_id: uuid.UUID) -> HttpResponse:
     lately = Computer.objects.for_workspace(request.workspace).filter(worker=found, stopped_at__isnull=False)
     context = {
         "host": _hosts(request.workspace, [found])[0],
+        "rates": _rates(found),
         "lately": lately.select_related("template_version__template").order_by("-stopped_at")[:12],
         "every": HEARTBEAT_SECONDS,
         "lost_after": LEASE_SECONDS,

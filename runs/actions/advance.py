@@ -16,6 +16,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Final
 
 from django.conf import settings
@@ -26,6 +27,7 @@ from django.utils import timezone
 from console.actions.budgets import BudgetExhausted
 from console.actor import Actor
 from desktops.actions import lease
+from desktops.actions.rates import rates_for
 from desktops.models import Assignment, TemplateVersion, Worker
 from desktops.protocol.actions import recipe_adapter
 from desktops.protocol.attempt import AttemptOrder, TemplatePin
@@ -126,6 +128,7 @@ def offer_queued(run: Run) -> Offered:
         .order_by("worker")
     )
     free = {worker.pk: worker.slots - used.get(worker.pk, 0) for worker in workers}
+    rates = rates_for(run.template_version, workers)
     room = min(
         sum(max(0, n) for n in free.values()), run.workspace.run_parallelism - run.running - run.verifying
     )
@@ -142,7 +145,7 @@ def offer_queued(run: Run) -> Offered:
         for attempt in queued:
             worker = _roomiest(workers, free, avoid=attempt.worker_id if attempt.tries else None)
             try:
-                hand_out(run, attempt, worker)
+                hand_out(run, attempt, worker, rates[worker.pk])
             except BudgetExhausted as error:
                 result.exhausted = error
                 return result
@@ -159,7 +162,7 @@ def _roomiest(workers: list[Worker], free: dict[uuid.UUID, int], avoid: uuid.UUI
     )
 
 
-def hand_out(run: Run, attempt: Attempt, worker: Worker) -> None:
+def hand_out(run: Run, attempt: Attempt, worker: Worker, rate_usd_per_hour: Decimal) -> None:
     pin = run.template_version
     order = AttemptOrder(
         attempt_id=str(attempt.pk),
@@ -185,7 +188,7 @@ def hand_out(run: Run, attempt: Attempt, worker: Worker) -> None:
         epoch=attempt.tries + 1,
         payload=order.model_dump(mode="json"),
         budget=run.budget,
-        rate_usd_per_hour=pin.rate_usd_per_hour,
+        rate_usd_per_hour=rate_usd_per_hour,
     )
     attempts.begin_try(run, attempt, assignment, worker)
 

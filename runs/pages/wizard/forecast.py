@@ -14,6 +14,7 @@ from typing import Any
 from django.utils import timezone
 
 from console.models import Workspace
+from desktops.actions.rates import rates_for
 from desktops.models import TemplateVersion, Worker
 from runs.models import Attempt, Run, Task
 
@@ -144,7 +145,9 @@ def forecast(workspace: Workspace, version: TemplateVersion, draft: Draft) -> Fo
     slots = sum(worker.slots for worker in hosts) or workspace.run_parallelism
     planned = max(1, draft.planned)
     at_once = max(1, min(slots, workspace.run_parallelism, planned))
-    each, rate = pace(workspace, version, draft), version.rate_usd_per_hour
+    each = pace(workspace, version, draft)
+    # Of several workers the dearest: better to spend less than foretold than more.
+    rate = max(rates_for(version, hosts).values(), default=version.rate_usd_per_hour)
     cap, time_cap = _cap(draft), draft.number("time_cap_minutes")
 
     def end(what: str, attempts: float, *, is_cap: bool = False) -> End:
