@@ -22,6 +22,7 @@ from .models import (
     Blob,
     Budget,
     IdempotentReply,
+    Invitation,
     LedgerEntry,
     Membership,
     PublishedKey,
@@ -247,3 +248,13 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     list_select_related = ("workspace",)
     date_hierarchy = "at"
     show_full_result_count = False
+
+
+@admin.register(Invitation)
+class InvitationAdmin(ReadOnlyAdmin):
+    """The digest is never shown, as with tokens."""
+
+    list_display = ("email", "workspace", "role", "invited_by", "expires_at", "accepted_at", "revoked_at")
+    exclude = ("digest",)
+    search_fields = ("email", "workspace__slug")
+    list_select_related = ("workspace", "invited_by")

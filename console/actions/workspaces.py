@@ -48,12 +48,12 @@ def require_manager(workspace: Workspace, actor: Actor, *, what: str) -> Members
     return membership
 
 
-def _require_owner_for_owners(acting: Membership | None, *roles: str) -> None:
+def require_owner_for_owners(acting: Membership | None, *roles: str) -> None:
     if acting is not None and OWNER in roles and acting.role != OWNER:
         raise NotAllowed("Only an owner may make, change or remove an owner.")
 
 
-def _require_known(role: str) -> None:
+def require_known_role(role: str) -> None:
     if role not in Membership.Role.values:
         raise ValidationError({"role": f"Unknown role “{role}”."})
 
@@ -88,24 +88,31 @@ def create_workspace(*, slug: str, name: str, owner: User, actor: Actor | None =
 
 @transaction.atomic
 def add_member(workspace: Workspace, *, user: User, role: str, actor: Actor) -> Membership:
+    """Add an account at once, without asking its person. People are invited instead: see `invitations`."""
     acting = require_manager(workspace, actor, what="add members")
-    _require_known(role)
-    _require_owner_for_owners(acting, role)
+    require_known_role(role)
+    require_owner_for_owners(acting, role)
+    membership = join(workspace, user=user, role=role)
+    _record("member.added", membership, actor)
+    return membership
+
+
+def join(workspace: Workspace, *, user: User, role: str) -> Membership:
+    """The row itself, for verbs that have checked who may. Raises AlreadyMember."""
     try:
         with transaction.atomic():
-            membership = Membership.objects.create(workspace=workspace, user=user, role=role)
+            membership: Membership = Membership.objects.create(workspace=workspace, user=user, role=role)
     except IntegrityError as error:
         raise AlreadyMember from error
-    _record("member.added", membership, actor)
     return membership
 
 
 @transaction.atomic
 def change_role(membership: Membership, *, role: str, actor: Actor) -> Membership:
     acting = require_manager(membership.workspace, actor, what="change roles")
-    _require_known(role)
+    require_known_role(role)
     membership = _locked(membership)
-    _require_owner_for_owners(acting, role, membership.role)
+    require_owner_for_owners(acting, role, membership.role)
     if role == membership.role:
         return membership
     if role != OWNER:
@@ -122,7 +129,7 @@ def remove_member(membership: Membership, *, actor: Actor) -> None:
     leaving = actor.kind == "user" and actor.user == membership.user
     acting = None if leaving else require_manager(membership.workspace, actor, what="remove members")
     membership = _locked(membership)
-    _require_owner_for_owners(acting, membership.role)
+    require_owner_for_owners(acting, membership.role)
     _require_another_owner(membership)
     tokens = Token.objects.for_workspace(membership.workspace).filter(user=membership.user, revoked_at=None)
     revoked = tokens.update(revoked_at=timezone.now())

@@ -2,9 +2,9 @@ from .audit import AuditEntry
 from .blob import Blob
 from .budget import Budget, LedgerEntry
 from .idempotency import IdempotentReply
-from .tally import LedgerTally
-from .signing import PublishedKey
 from .invitation import Invitation
+from .signing import PublishedKey
+from .tally import LedgerTally
 from .token import Scope, Token
 from .user import User
 from .workspace import Membership, Workspace, WorkspaceRowQuerySet

@@ -13,6 +13,7 @@ from console.context import THEMES
 from console.models import Workspace
 
 from .icons import icons
+from .invitations import invitation
 from .loaders import WorkspaceRequest, workspace_page
 
 YEAR = 31_536_000
@@ -63,5 +64,6 @@ def jump(request: WorkspaceRequest) -> HttpResponseRedirect:
 urlpatterns: list[URLPattern] = [
     path("", home, name="home"),
     path("theme/", theme, name="theme"),
+    path("invitations/<str:secret>/", invitation, name="invitation"),
     path("icons.svg", icons, name="icons"),
 ]

@@ -5,23 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
+from console.actions.invitations import InvitationGone, invite, renew_invitation, revoke_invitation
 from console.actions.workspaces import (
     AlreadyMember,
     LastOwner,
     NotAllowed,
-    add_member,
     change_role,
     remove_member,
 )
 from console.actor import Actor
-from console.models import Membership, User
+from console.models import Invitation, Membership
 
+from .invitations import link_of, tell
 from .loaders import WorkspaceRequest, managers_only, workspace_page
 
 ROLES = {
@@ -32,39 +33,37 @@ ROLES = {
 ORDER = list(ROLES)
 
 
+@never_cache
 @workspace_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def member_list(request: WorkspaceRequest) -> HttpResponseBase:
+    """POST invites, and shows the link in the reply itself: it is kept nowhere, so nothing can redirect."""
     if request.method == "POST":
-        return _add(request)
-    return _page(request, {"role": Membership.Role.MEMBER})
+        return _invite(request)
+    return members_page(request)
 
 
 @managers_only
-def _add(request: WorkspaceRequest) -> HttpResponseBase:
+def _invite(request: WorkspaceRequest) -> HttpResponseBase:
     form = {"email": request.POST.get("email", "").strip(), "role": request.POST.get("role", "")}
     try:
-        validate_email(form["email"])
-    except ValidationError:
-        return _page(request, form, {"email": "This is not an e-mail address."}, status=422)
-    user = User.objects.filter(email__iexact=form["email"], is_active=True).first()
-    if user is None:
-        why = "No account has this e-mail. The platform operator makes accounts in the administration."
-        return _page(request, form, {"email": why}, status=422)
-    try:
-        added = add_member(request.workspace, user=user, role=form["role"], actor=Actor.person(request.user))
+        invited, secret = invite(workspace=request.workspace, actor=Actor.person(request.user), **form)
     except AlreadyMember as refused:
-        return _page(request, form, {"email": str(refused)}, status=422)
+        return members_page(request, form, {"email": str(refused)}, status=422)
     except ValidationError as refused:
-        return _page(request, form, {k: v[0] for k, v in refused.message_dict.items()}, status=422)
+        return members_page(request, form, {k: v[0] for k, v in refused.message_dict.items()}, status=422)
     except NotAllowed as refused:
-        return _page(request, form, {"role": str(refused)}, status=403)
-    messages.success(request, f"{user} is a member now, as {added.get_role_display().lower()}.")
-    return redirect("member-list", request.workspace.slug)
+        return members_page(request, form, {"role": str(refused)}, status=403)
+    link = link_of(secret)
+    return members_page(request, made=invited, link=link, mailed=tell(request, invited, link), status=201)
 
 
-def _page(
-    request: WorkspaceRequest, form: dict[str, Any], errors: dict[str, str] | None = None, status: int = 200
+def members_page(
+    request: WorkspaceRequest,
+    form: dict[str, str] | None = None,
+    errors: dict[str, str] | None = None,
+    status: int = 200,
+    **more: Any,
 ) -> HttpResponse:
     members = list(Membership.objects.for_workspace(request.workspace).select_related("user"))
     members.sort(key=lambda one: (ORDER.index(Membership.Role(one.role)), str(one.user).lower()))
@@ -89,7 +88,19 @@ def _page(
         for role, words in ROLES.items()
         if role != Membership.Role.OWNER or acting.role == Membership.Role.OWNER
     ]
-    context = {"rows": rows, "roles": roles, "all_roles": ROLES, "form": form, "errors": errors or {}}
+    pending = Invitation.objects.for_workspace(request.workspace).pending() if acting.manages else ()
+    context = {
+        "rows": rows,
+        "roles": roles,
+        "all_roles": ROLES,
+        "form": form or {"role": Membership.Role.MEMBER},
+        "errors": errors or {},
+        "invitations": [
+            (one, one.role != Membership.Role.OWNER or acting.role == Membership.Role.OWNER)
+            for one in pending
+        ],
+        **more,
+    }
     return render(request, "workspace/members.html", context, status=status)
 
 
@@ -131,4 +142,40 @@ def remove(request: WorkspaceRequest, user_id: int) -> HttpResponse:
     if leaving:
         return redirect("home")
     messages.info(request, f"{membership.user} is no member any more; their tokens here are revoked.")
+    return redirect("member-list", request.workspace.slug)
+
+
+def invitation_or_404(request: WorkspaceRequest, pk: int) -> Invitation:
+    pending = Invitation.objects.for_workspace(request.workspace).pending()
+    found: Invitation | None = pending.select_related("workspace").filter(pk=pk).first()
+    if found is None:
+        raise Http404("No such invitation.")
+    return found
+
+
+@workspace_page
+@require_POST
+@managers_only
+def renew_link(request: WorkspaceRequest, pk: int) -> HttpResponseBase:
+    """Shows the new link in the reply itself, for it is kept nowhere."""
+    try:
+        renewed, secret = renew_invitation(invitation_or_404(request, pk), actor=Actor.person(request.user))
+    except NotAllowed as refused:
+        raise PermissionDenied(str(refused)) from refused
+    except InvitationGone as refused:
+        raise Http404(str(refused)) from refused
+    link = link_of(secret)
+    return members_page(request, made=renewed, link=link, mailed=tell(request, renewed, link), status=201)
+
+
+@workspace_page
+@require_POST
+@managers_only
+def revoke_link(request: WorkspaceRequest, pk: int) -> HttpResponseBase:
+    found = invitation_or_404(request, pk)
+    try:
+        revoke_invitation(found, actor=Actor.person(request.user))
+    except InvitationGone as refused:
+        raise Http404(str(refused)) from refused
+    messages.info(request, f"The invitation of {found.email} is revoked; its link does nothing any more.")
     return redirect("member-list", request.workspace.slug)

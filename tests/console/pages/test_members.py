@@ -37,22 +37,12 @@ def _is(workspace: Workspace, user: User) -> str | None:
 def test_everybody_sees_who_is_in(client_for: ClientFor, member: User, owner: User, address: str) -> None:
     page = client_for(member).get(address).content.decode()
     assert owner.email in page
-    assert "Add a member" not in page
-
-
-def test_an_admin_adds_an_account_by_e_mail_in_any_case(
-    client_for: ClientFor, workspace: Workspace, admin: User, address: str
-) -> None:
-    newcomer = UserFactory(email="nora@example.test")
-    reply = client_for(admin).post(address, {"email": "Nora@Example.test ", "role": "member"})
-    assert reply.status_code == 302
-    assert _is(workspace, newcomer) == Role.MEMBER
+    assert "Invite somebody" not in page
 
 
 @pytest.mark.parametrize(
     ("form", "field", "words"),
     [
-        ({"email": "nobody@example.test", "role": "member"}, "email", "No account has this e-mail"),
         ({"email": "nonsense", "role": "member"}, "email", "not an e-mail address"),
         ({"email": "mia@example.test", "role": "member"}, "email", "a member already"),
         ({"email": "otto@example.test", "role": "emperor"}, "role", "Unknown role"),
