@@ -3,13 +3,13 @@ from django.urls import URLPattern, path, re_path
 from console.api.views import NoSuchRoute
 
 from .attempts import AttemptStepsView, AttemptView, StepScreenshotView
+from .provenance import RunProvenanceView, VerifierView
 from .tasks import TaskListView, TaskSetListView
 from .views import (
     RunAttemptsView,
     RunCancelView,
     RunEventsView,
     RunListView,
-    RunProvenanceView,
     RunView,
 )
 
@@ -20,6 +20,7 @@ urlpatterns: list[URLPattern] = [
     path("runs/<uuid:id>/attempts", RunAttemptsView.as_view(), name="api-run-attempts"),
     path("runs/<uuid:id>/events", RunEventsView.as_view(), name="api-run-events"),
     path("runs/<uuid:id>/provenance", RunProvenanceView.as_view(), name="api-run-provenance"),
+    path("provenance/deskyard-verify.py", VerifierView.as_view(), name="api-verifier"),
     path("attempts/<uuid:id>", AttemptView.as_view(), name="api-attempt"),
     path("attempts/<uuid:id>/steps", AttemptStepsView.as_view(), name="api-attempt-steps"),
     path(

@@ -17,7 +17,6 @@ from console.api.idempotency import once
 from console.api.problems import FieldProblem, InvalidRequest, Problem
 from console.api.views import WorkspaceList, WorkspaceView
 from console.models import Scope, Workspace
-from runs import provenance
 from runs.actions.caps import CapsRejected, MayNotChange, NotGoing, change_cap
 from runs.actions.create import create_run
 from runs.actions.stop import MayNotCancel, NotCancellable, cancel_run
@@ -25,7 +24,7 @@ from runs.models import Attempt, Event, Run
 from runs.spec import CapsSerializer, RunSpecSerializer, SpecRejected
 
 from .filters import AttemptFilters, EventFilters, RunFilters
-from .serializers import AttemptSerializer, EnvelopeSerializer, EventSerializer, RunSerializer
+from .serializers import AttemptSerializer, EventSerializer, RunSerializer
 
 
 def run_or_404(workspace: Workspace, id: UUID) -> Run:
@@ -178,23 +177,3 @@ class RunEventsView(WorkspaceList):
 
     def get_queryset(self) -> QuerySet[Event]:
         return Event.objects.filter(run=run_or_404(self.workspace, self.kwargs["id"]))
-
-
-class RunProvenanceView(WorkspaceView):
-    scopes = {"GET": Scope.RUNS_READ}
-
-    @extend_schema(
-        summary="Signed manifest of a run",
-        description="An in-toto statement in a DSSE envelope; verify it with a key of /v1/keys.",
-        responses=EnvelopeSerializer,
-        tags=["provenance"],
-    )
-    def get(self, request: Request, id: UUID) -> Response:
-        rows = Run.objects.for_workspace(self.workspace).select_related(
-            "workspace", "budget", "task_set", "template_version__template"
-        )
-        run = get_object_or_404(rows, pk=id)
-        filename = f"run-{run.number}-provenance.json"
-        return Response(
-            provenance.manifest(run), headers={"Content-Disposition": f'attachment; filename="{filename}"'}
-        )

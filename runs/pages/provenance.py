@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from django.http import JsonResponse
+from django.contrib import messages
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from runs.pages.frame import never_stored
 from runs.pages.loaders import run_or_404
-from runs.provenance import manifest
+from runs.provenance import NotEnded, as_file
 
 
 @require_safe
 @never_stored
 @workspace_page
-def export(request: WorkspaceRequest, number: int) -> JsonResponse:
+def export(request: WorkspaceRequest, number: int) -> HttpResponseBase:
     run = run_or_404(request, number)
-    name = f'attachment; filename="run-{run.number}-provenance.json"'
-    return JsonResponse(manifest(run), headers={"Content-Disposition": name})
+    try:
+        return as_file(run)
+    except NotEnded as error:
+        messages.error(request, str(error))
+        return redirect("run-configuration", workspace=request.workspace.slug, number=run.number)
