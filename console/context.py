@@ -15,6 +15,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
+from console.actions.workspaces import may_open_workspaces
 from console.models import Budget, Membership, Workspace
 
 THEMES = ("light", "dark")
@@ -55,12 +56,13 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, tuple[str, ...]], ...]], ..
             ("token-list", "Tokens", "key-round", ("token",)),
             ("budget", "Budget", "wallet", ("budget",)),
             ("audit-log", "Audit log", "history", ("audit",)),
+            ("settings", "Settings", "settings", ("settings",)),
         ),
     ),
 )
 
 
-_FOR_MANAGERS = {"audit-log"}
+_FOR_MANAGERS = {"audit-log", "settings"}
 
 
 class Shell:
@@ -72,6 +74,10 @@ class Shell:
     @cached_property
     def workspaces(self) -> list[Workspace]:
         return list(Workspace.objects.of(self._request.user).order_by("name"))  # type: ignore[arg-type]
+
+    @property
+    def may_open_workspaces(self) -> bool:
+        return may_open_workspaces(self._request.user)
 
     @cached_property
     def groups(self) -> list[tuple[str, list[Link]]]:

@@ -7,6 +7,7 @@ DESKYARD_SIGNING_KEY    Ed25519 private key, base64 of its 32 bytes: provenance
 DESKYARD_HOME           data folder (default .deskyard)
 DESKYARD_PUBLIC_URL     how browsers and clients reach the console
 DESKYARD_NO_WORKER_SECONDS  how long a run waits for a worker to come back before it ends (default 90)
+DESKYARD_OPEN_WORKSPACES  1: anybody with an account may make workspaces; else only platform staff
 EMAIL_HOST              mail server, for forgotten passwords and invitations; with EMAIL_PORT, EMAIL_HOST_USER,
                         EMAIL_HOST_PASSWORD, EMAIL_FROM. Without it no mail is sent, and the pages say so
 """
@@ -46,6 +47,7 @@ DESKYARD_SIGNING_KEY = (
     or base64.b64encode(bytes.fromhex(_development_secret("signing"))).decode()
 )
 
+OPEN_WORKSPACES = env.bool("DESKYARD_OPEN_WORKSPACES", False)
 PUBLIC_URL = env.str("DESKYARD_PUBLIC_URL", f"http://127.0.0.1:{env.int('DESKYARD_PORT', 8000)}").rstrip("/")
 ALLOWED_HOSTS = env.list("DJANGO_ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]

@@ -6,9 +6,11 @@ Operators (platform staff) and Deskyard itself may do all of it except leave a w
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from pydantic import JsonValue
 
 from console.actor import Actor
 from console.doorbell import ring
@@ -63,6 +65,40 @@ def _require_another_owner(membership: Membership) -> None:
     owners = Membership.objects.filter(workspace=membership.workspace, role=OWNER)
     if membership.role == OWNER and not owners.exclude(pk=membership.pk).exists():
         raise LastOwner
+
+
+def may_open_workspaces(user: object) -> bool:
+    """The operator may; everybody may where DESKYARD_OPEN_WORKSPACES says so."""
+    return isinstance(user, User) and user.is_active and (user.is_staff or settings.OPEN_WORKSPACES)
+
+
+def open_workspace(*, slug: str, name: str, actor: Actor) -> Workspace:
+    """A person makes a workspace and owns it. NotAllowed; ValidationError by field, on a bad or taken slug too."""
+    if actor.user is None or actor.kind != "user" or not may_open_workspaces(actor.user):
+        raise NotAllowed("Only the operator of this console makes workspaces.")
+    return create_workspace(slug=slug, name=name, owner=actor.user, actor=actor)
+
+
+@transaction.atomic
+def change_workspace(workspace: Workspace, *, name: str, run_parallelism: int, actor: Actor) -> Workspace:
+    """Its name and how many desktops one run may hold. ValidationError by field; what is the same leaves no entry."""
+    require_manager(workspace, actor, what="change the workspace's settings")
+    row = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
+    wanted = {"name": name.strip(), "run_parallelism": run_parallelism}
+    changed = {field: value for field, value in wanted.items() if getattr(row, field) != value}
+    if not changed:
+        return row
+    detail: dict[str, JsonValue] = {}
+    for field, value in changed.items():
+        detail[f"{field}_was"], detail[field] = getattr(row, field), value
+        setattr(row, field, value)
+    row.full_clean()
+    row.save(update_fields=list(changed))
+    record(
+        workspace=row, actor=actor, action="workspace.changed", subject=f"workspace {row.name}", detail=detail
+    )
+    ring(f"workspace.{row.slug}")
+    return row
 
 
 @transaction.atomic

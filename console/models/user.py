@@ -28,6 +28,15 @@ class User(AbstractUser):  # type: ignore[django-manager-missing]  # knox's mana
     last_name = None  # type: ignore[assignment]
     email = models.EmailField("e-mail", unique=True)
     name = models.CharField(max_length=100, blank=True)
+    # Where the front door leads: whoever is in several workspaces comes back to the one they were in.
+    last_workspace = models.ForeignKey(
+        "console.Workspace",
+        null=True,
+        blank=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="+",
+    )
 
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []

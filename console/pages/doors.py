@@ -10,11 +10,12 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.http import require_POST, require_safe
 
 from console.context import THEMES
-from console.models import Workspace
+from console.models import User, Workspace
 
 from .icons import icons
 from .invitations import invitation
 from .loaders import WorkspaceRequest, workspace_page
+from .workspace import new_workspace
 
 YEAR = 31_536_000
 
@@ -22,8 +23,12 @@ YEAR = 31_536_000
 @require_safe
 @login_required
 def home(request: HttpRequest) -> HttpResponse:
-    """To the person's first workspace; whoever has none is told how to get one."""
-    workspace = Workspace.objects.of(request.user).order_by("memberships__joined_at").first()  # type: ignore[arg-type]
+    """To the workspace the person was in last, else their first; whoever has none is told how to get one."""
+    user: User = request.user  # type: ignore[assignment]
+    mine = Workspace.objects.of(user)
+    workspace = (
+        mine.filter(pk=user.last_workspace_id).first() or mine.order_by("memberships__joined_at").first()
+    )
     if workspace is None:
         return render(request, "no_workspace.html")
     return redirect("workspace-home", workspace.slug)
@@ -65,5 +70,6 @@ urlpatterns: list[URLPattern] = [
     path("", home, name="home"),
     path("theme/", theme, name="theme"),
     path("invitations/<str:secret>/", invitation, name="invitation"),
+    path("workspaces/new/", new_workspace, name="workspace-new"),
     path("icons.svg", icons, name="icons"),
 ]

@@ -43,10 +43,19 @@ def workspace_page(view: Callable[..., HttpResponseBase]) -> View:
     def page(request: HttpRequest, workspace: str, **kwargs: Any) -> HttpResponseBase:
         request.workspace, request.membership = workspace_or_404(request, workspace)  # type: ignore[attr-defined]
         request.membership.user = request.user  # type: ignore[attr-defined]
+        _remember(request)
         _refuse_nul(request, kwargs)
         return view(request, **kwargs)
 
     return page
+
+
+def _remember(request: HttpRequest) -> None:
+    """One write whenever somebody comes from another workspace."""
+    user, workspace = request.user, request.workspace  # type: ignore[attr-defined]
+    if isinstance(user, User) and user.last_workspace_id != workspace.pk:
+        User.objects.filter(pk=user.pk).update(last_workspace=workspace)
+        user.last_workspace = workspace
 
 
 def _refuse_nul(request: HttpRequest, named: dict[str, Any]) -> None:

@@ -1,10 +1,11 @@
 from django.urls import URLPattern, URLResolver, include, path
 
-from . import blobs, doors
+from . import blobs, doors, workspace
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("jump/", doors.jump, name="jump"),
     path("blobs/<str:sha256>", blobs.blob, name="blob"),
+    path("settings/", workspace.settings_page, name="settings"),
     path("", include("console.pages.token_urls")),
     path("", include("console.pages.member_urls")),
     path("", include("console.pages.audit")),
