@@ -56,6 +56,25 @@ class CapChanged(RunEvent):
     time_cap_was_minutes: int | None = None
 
 
+class AttemptsRetried(RunEvent):
+    """Attempts that had ended without a verdict are queued again; their earlier tries stay."""
+
+    kind = "attempts_retried"
+    actor: str
+    attempts: int
+
+
+class RunReopened(RunEvent):
+    """A run that had ended goes on, for attempts without a verdict. `status` and `reason`: how it had ended."""
+
+    kind = "run_reopened"
+    actor: str
+    attempts: int
+    status: str
+    reason: str
+    detail: str = ""
+
+
 class RoundCreated(RunEvent):
     kind = "round_created"
     round: int

@@ -205,12 +205,14 @@ def pay_ahead(run: Run) -> BudgetExhausted | None:
     return exhausted
 
 
-def follow(run: Run, exhausted: BudgetExhausted | None) -> None:
+def follow(run: Run, live: list[Assignment], exhausted: BudgetExhausted | None) -> None:
     """Let the status follow the attempts, and end the run when nothing is left to do or to pay with."""
-    live = run.running + run.verifying
     if run.finished == run.planned:
         begin_stop(run, Reason.ALL_TASKS_DONE, actor=SUPERVISOR)
-    elif exhausted is not None and not live:
+    elif run.reopened and not (run.running or run.verifying or run.queued):
+        # What was cancelled when it first ended was not played for the reason that it ended for then.
+        begin_stop(run, first_reason(run), actor=SUPERVISOR, detail="What was tried again has ended.")
+    elif exhausted is not None and not run.running + run.verifying:
         whole = exhausted.budget.parent_id is None
         reason = Reason.WORKSPACE_BUDGET_EXCEEDED if whole else Reason.BUDGET_EXCEEDED
         begin_stop(
@@ -222,7 +224,16 @@ def follow(run: Run, exhausted: BudgetExhausted | None) -> None:
             move_run(run, status, actor=SUPERVISOR)
 
 
-def _status_of(run: Run) -> str:
+def first_reason(run: Run) -> str:
+    """Why a reopened run had ended before."""
+    reopened = run.events.filter(kind="run_reopened").order_by("-seq").first()
+    assert reopened is not None
+    return str(reopened.data["reason"])
+
+
+def _status_of(run: Run, live: list[Assignment]) -> str:
+    if any(assignment.is_quiet for assignment in live) or _plays_again(run):
+        return S.RECOVERING
     if run.running:
         # Preparing and recovering end when a desktop of the run has shown a good screen.
         return S.RUNNING if run.status in (S.RUNNING, S.VERIFYING) or _has_ready_desktop(run) else run.status

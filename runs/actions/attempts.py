@@ -7,9 +7,9 @@ from typing import Any, Final
 from django.utils import timezone
 
 from desktops.models import Assignment, Computer, Worker
-from runs import limits
 from runs.events import AttemptEnded, AttemptOffered, RoundCreated, TryFailed, append
 from runs.models import Attempt, AttemptTry, Run
+from runs.pending import write
 
 A = Attempt.Status
 V = Attempt.Verifier
@@ -26,8 +26,11 @@ def per_round(run: Run) -> int:
 
 
 def create_next_round(run: Run) -> int:
-    """Store the attempts of the next round, in the order of play. Returns how many; 0 when all rounds are stored."""
-    if run.rounds_created >= run.spec["rounds"]:
+    """Store the attempts of the next round, in the order of play. Returns how many; 0 when all rounds are stored.
+
+    A reopened run gets no more of them: what was not stored when it first ended has counted as cancelled.
+    """
+    if run.reopened or run.rounds_created >= run.spec["rounds"]:
         return 0
     forked = run.spec["fork_copies"] > 1
     number = run.rounds_created * per_round(run)
@@ -104,8 +107,12 @@ def fail_try(
     """An infrastructure fault ended a try: play the attempt again, or end it without a verdict. Never a Fail."""
     one.ok, one.ended_at = False, timezone.now()
     one.invalid_reasons, one.detail, one.checker_error = reasons, detail, checker_error
-    one.save(update_fields=["ok", "ended_at", "invalid_reasons", "detail", "checker_error"])
-    if attempt.tries < limits.TRIES and not NOT_RETRIED.intersection(reasons) and not run.stop_reason:
+    write(run, one, "ok", "ended_at", "invalid_reasons", "detail", "checker_error")
+    if (
+        attempt.tries < attempt.tries_allowed
+        and not NOT_RETRIED.intersection(reasons)
+        and not run.stop_reason
+    ):
         append(run, TryFailed(try_number=one.number, reasons=reasons, detail=detail[:500]), attempt=attempt)
         change(run, attempt, status=A.QUEUED)
         return

@@ -135,7 +135,7 @@ def _time_errors(run: Run, minutes: int) -> list[FieldError]:
     if not allowed.low <= minutes <= allowed.high:
         words = f"Must be {allowed.low} to {allowed.high:,} minutes."
         return [FieldError("time_cap_minutes", "out_of_range", words)]
-    used = (timezone.now() - run.started_at).total_seconds() / 60 if run.started_at else 0.0
+    used = run.time_used(timezone.now()) / 60
     lowest = min(allowed.high, math.floor(used) + 1)
     if minutes < lowest:
         words = f"The run has played {math.floor(used):,} min already; {lowest:,} is the lowest possible."

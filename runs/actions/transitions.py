@@ -20,8 +20,9 @@ MAY_FOLLOW: Final[dict[str, set[str]]] = {
     S.VERIFYING: {S.RUNNING, S.RECOVERING, S.CANCELLING} | _ENDS,
     S.RECOVERING: {S.RUNNING, S.VERIFYING, S.CANCELLING} | _ENDS,
     S.CANCELLING: set(_ENDS),
-    S.COMPLETED: set(),
-    S.FAILED: set(),
+    # Only to be reopened: see runs.actions.retry. What a person or an operator cancelled stays so.
+    S.COMPLETED: {S.QUEUED},
+    S.FAILED: {S.QUEUED},
     S.CANCELLED: set(),
 }
 
@@ -39,9 +40,15 @@ def move_run(run: Run, new: str, *, actor: Actor, reason: str = "", detail: str 
         raise NotAllowed(run, new)
     old, run.status = run.status, new
     fields = ["status"]
+    if new == S.QUEUED:
+        run.earlier_seconds = run.time_used(timezone.now())
+        run.reopened, run.resumed_at, run.ended_at = run.reopened + 1, None, None
+        run.stop_reason = run.stop_detail = ""
+        fields += ["earlier_seconds", "reopened", "resumed_at", "ended_at", "stop_reason", "stop_detail"]
     if new == S.PREPARING:
-        run.started_at = timezone.now()
-        fields.append("started_at")
+        began = "resumed_at" if run.reopened else "started_at"
+        setattr(run, began, timezone.now())
+        fields.append(began)
     if new in Run.TERMINAL:
         run.stop_reason, run.stop_detail, run.ended_at = reason, detail, timezone.now()
         fields += ["stop_reason", "stop_detail", "ended_at", "cancelled"]

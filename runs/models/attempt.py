@@ -6,7 +6,7 @@ import uuid
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Case, Q, Value, When
+from django.db.models import Case, F, Q, Value, When
 
 from console.models import Workspace, WorkspaceRowQuerySet
 from desktops.models import Assignment, Computer, Worker
@@ -69,6 +69,9 @@ class Attempt(models.Model):
     checker_error = models.TextField(blank=True)
     steps = models.PositiveSmallIntegerField(default=0)
     tries = models.PositiveSmallIntegerField(default=0)
+    tries_allowed = models.PositiveSmallIntegerField(
+        default=limits.TRIES, help_text="Grows when somebody has an attempt without a verdict tried again."
+    )
     computer = models.ForeignKey(Computer, null=True, on_delete=models.PROTECT, related_name="attempts")
     worker = models.ForeignKey(Worker, null=True, on_delete=models.PROTECT, related_name="+", db_index=False)
     started_at = models.DateTimeField(null=True, blank=True)
@@ -83,7 +86,7 @@ class Attempt(models.Model):
                 condition=Q(verifier="valid", reward__isnull=False) | ~Q(verifier="valid"),
                 name="attempt_valid_has_reward",
             ),
-            models.CheckConstraint(condition=Q(tries__lte=limits.TRIES), name="attempt_tries_bounded"),
+            models.CheckConstraint(condition=Q(tries__lte=F("tries_allowed")), name="attempt_tries_bounded"),
         ]
         indexes = [
             # What lists are filtered by: the three columns together, a task, a worker, tries; each in order of number.

@@ -107,6 +107,10 @@ class Run(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    # An ended run may be reopened for what ended without a verdict. The time in between is not its own.
+    reopened = models.PositiveSmallIntegerField(default=0, help_text="How often.")
+    resumed_at = models.DateTimeField(null=True, blank=True, help_text="When it played on after that.")
+    earlier_seconds = models.FloatField(default=0, help_text="What it had lasted before that.")
 
     objects = RunQuerySet.as_manager()
 
@@ -179,10 +183,21 @@ class Run(models.Model):
         return self.planned - self.valid - self.invalid
 
     @property
+    def going_since(self) -> datetime | None:
+        """When its present stretch began; None while it is queued."""
+        return self.resumed_at if self.reopened else self.started_at
+
+    def time_used(self, now: datetime) -> float:
+        """Seconds that count against the time cap: from the first desktop asked for until it ended, or until now."""
+        if self.going_since is None:
+            return self.earlier_seconds
+        return self.earlier_seconds + max(0.0, ((self.ended_at or now) - self.going_since).total_seconds())
+
+    @property
     def deadline(self) -> datetime | None:
-        if self.started_at is None:
+        if self.going_since is None:
             return None
-        return self.started_at + timedelta(minutes=self.time_cap_minutes)
+        return self.going_since + timedelta(minutes=self.time_cap_minutes, seconds=-self.earlier_seconds)
 
 
 class RunDraft(models.Model):

@@ -52,7 +52,7 @@ def forecast(run: Run, now: datetime) -> Forecast | None:
     """None before the first attempt has finished, and once the run has ended."""
     if run.started_at is None or run.is_terminal or not run.finished:
         return None
-    elapsed = max((now - run.started_at).total_seconds(), 1.0)
+    elapsed = max(run.time_used(now), 1.0)
     pace = run.finished / elapsed
     ends = [End("all", "every attempt has finished", (run.planned - run.finished - run.cancelled) / pace)]
     target = run.spec.get("stop_after_valid")

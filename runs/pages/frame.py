@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from django.http import HttpResponse
@@ -57,7 +58,6 @@ def frame(request: WorkspaceRequest, run: Run, tab: str) -> dict[str, Any]:
     held = Computer.objects.for_workspace(request.workspace).filter(group=run.pk).held().count()
     # Of computers only those held now are counted, so none is no news.
     numbers = {"run-rollouts": run.planned, **({"run-computers": held} if held else {})}
-    end = run.ended_at or timezone.now()
     return {
         "base_template": base_template(request),
         "slug": slug,
@@ -74,7 +74,8 @@ def frame(request: WorkspaceRequest, run: Run, tab: str) -> dict[str, Any]:
         ],
         "held": held,
         "plan": sentences.plan(run),
-        "elapsed": (end - run.started_at).total_seconds() if run.started_at else None,
+        "elapsed": run.time_used(timezone.now()) if run.started_at else None,
+        "counts_from": run.going_since and run.going_since - timedelta(seconds=run.earlier_seconds),
         "may_cancel": not run.is_terminal
         and run.status != Run.Status.CANCELLING
         and may_cancel(run, request.membership),

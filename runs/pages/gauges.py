@@ -72,7 +72,7 @@ def _spend(run: Run, coming: Forecast | None) -> Gauge:
 
 def _time(run: Run, coming: Forecast | None, now: datetime) -> Gauge:
     cap = run.time_cap_minutes * 60
-    used = ((run.ended_at or now) - run.started_at).total_seconds() if run.started_at else 0.0
+    used = run.time_used(now)
     if run.is_terminal:
         note = "Cap reached" if run.stop_reason == Run.StopReason.TIME_CAP_REACHED else "Cap not reached"
     elif run.deadline:

@@ -73,7 +73,8 @@ def progress(run: Run, page: str) -> dict[str, Any]:
     pages = max(1, math.ceil(len(run.task_ids) / waffle.TASKS_A_PAGE))
     at = min(max(typed_number(page) or 1, 1), pages)
     drawn = waffle.bars(run, waffle.tasks_of(run, at), totals)
-    stored = run.rounds_created * (run.planned // run.spec["rounds"])
+    # A reopened run has no rounds to come: what was not stored counts as cancelled.
+    stored = run.planned if run.reopened else run.rounds_created * (run.planned // run.spec["rounds"])
     return {
         "rate": rate,
         "bars": drawn,

@@ -20,6 +20,7 @@ INVALID_REASONS: Final = {
     "paid_until_reached": "Paid time ran out",
     "human_intervened": "Somebody took the desktop over",
     "upload_failed": "A file could not be stored",
+    "worker_stopped": "Worker was stopped",
     "worker_fault": "Worker broke",
 }
 
@@ -31,6 +32,8 @@ KIND_WORDS: Final = {
     "run_status": "run.status",
     "run_stopping": "run.stopping",
     "cap_changed": "cap.changed",
+    "attempts_retried": "attempts.retried",
+    "run_reopened": "run.reopened",
     "round_created": "round.created",
     "attempt_offered": "attempt.offered",
     "computer_started": "computer.started",
@@ -130,6 +133,14 @@ def describe(event: Event) -> Told:
             return Told("octagon-x", "", f"Stopping: {why.lower()}, by {data['actor']}", False)
         case "cap_changed":
             return Told("wallet", "", f"{cap_words(data)}, by {data['actor']}", False)
+        case "attempts_retried":
+            return Told(
+                "rotate-cw", "", f"{_attempts(data['attempts'])} to be tried again, by {data['actor']}", False
+            )
+        case "run_reopened":
+            why = _STOP_WORDS.get(data["reason"], data["reason"]).lower()
+            what = f"Reopened by {data['actor']} to try {_attempts(data['attempts'])} again"
+            return Told("rotate-cw", "", f"{what}; it had ended: {why}", False)
         case "round_created":
             return Told("repeat-2", "", f"Round {data['round']} queued, {_attempts(data['attempts'])}", False)
         case "attempt_offered":
