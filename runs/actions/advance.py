@@ -205,7 +205,7 @@ def pay_ahead(run: Run) -> BudgetExhausted | None:
     return exhausted
 
 
-def follow(run: Run, live: list[Assignment], exhausted: BudgetExhausted | None) -> None:
+def follow(run: Run, exhausted: BudgetExhausted | None) -> None:
     """Let the status follow the attempts, and end the run when nothing is left to do or to pay with."""
     if run.finished == run.planned:
         begin_stop(run, Reason.ALL_TASKS_DONE, actor=SUPERVISOR)
@@ -231,9 +231,7 @@ def first_reason(run: Run) -> str:
     return str(reopened.data["reason"])
 
 
-def _status_of(run: Run, live: list[Assignment]) -> str:
-    if any(assignment.is_quiet for assignment in live) or _plays_again(run):
-        return S.RECOVERING
+def _status_of(run: Run) -> str:
     if run.running:
         # Preparing and recovering end when a desktop of the run has shown a good screen.
         return S.RUNNING if run.status in (S.RUNNING, S.VERIFYING) or _has_ready_desktop(run) else run.status

@@ -9,7 +9,6 @@ from django.utils import timezone
 from desktops.models import Assignment, Computer, Worker
 from runs.events import AttemptEnded, AttemptOffered, RoundCreated, TryFailed, append
 from runs.models import Attempt, AttemptTry, Run
-from runs.pending import write
 
 A = Attempt.Status
 V = Attempt.Verifier
@@ -107,7 +106,7 @@ def fail_try(
     """An infrastructure fault ended a try: play the attempt again, or end it without a verdict. Never a Fail."""
     one.ok, one.ended_at = False, timezone.now()
     one.invalid_reasons, one.detail, one.checker_error = reasons, detail, checker_error
-    write(run, one, "ok", "ended_at", "invalid_reasons", "detail", "checker_error")
+    one.save(update_fields=["ok", "ended_at", "invalid_reasons", "detail", "checker_error"])
     if (
         attempt.tries < attempt.tries_allowed
         and not NOT_RETRIED.intersection(reasons)
