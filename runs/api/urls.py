@@ -3,6 +3,7 @@ from django.urls import URLPattern, path, re_path
 from console.api.views import NoSuchRoute
 
 from .attempts import AttemptStepsView, AttemptView, StepScreenshotView
+from .exports import AttemptsFileView, EventsFileView
 from .provenance import RunProvenanceView, VerifierView
 from .tasks import TaskListView, TaskSetListView
 from .views import (
@@ -19,6 +20,8 @@ urlpatterns: list[URLPattern] = [
     path("runs/<uuid:id>/cancel", RunCancelView.as_view(), name="api-run-cancel"),
     path("runs/<uuid:id>/attempts", RunAttemptsView.as_view(), name="api-run-attempts"),
     path("runs/<uuid:id>/events", RunEventsView.as_view(), name="api-run-events"),
+    path("runs/<uuid:id>/attempts.<export:form>", AttemptsFileView.as_view(), name="api-run-attempts-file"),
+    path("runs/<uuid:id>/events.jsonl", EventsFileView.as_view(), name="api-run-events-file"),
     path("runs/<uuid:id>/provenance", RunProvenanceView.as_view(), name="api-run-provenance"),
     path("provenance/deskyard-verify.py", VerifierView.as_view(), name="api-verifier"),
     path("attempts/<uuid:id>", AttemptView.as_view(), name="api-attempt"),

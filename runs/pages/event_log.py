@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from django.db.models import QuerySet
-from django.http import HttpResponse, QueryDict, StreamingHttpResponse
+from django.http import HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.pages.paging import by_number, typed_number
+from runs.exports import events_file
 from runs.models import Event, Run
 from runs.pages import sentences
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.loaders import run_or_404
 
 ROWS: Final = 100
-CHUNK: Final = 500
 GROUPS: Final = {
     "run": ("run_created", "run_status", "run_stopping", "round_created"),
     "attempts": (
@@ -73,20 +72,11 @@ def filtered(run: Run, asked: QueryDict) -> QuerySet[Event]:
 
 @require_safe
 @workspace_page
-def download(request: WorkspaceRequest, number: int) -> StreamingHttpResponse:
+def download(request: WorkspaceRequest, number: int) -> HttpResponseBase:
     """One JSON object a line, in order; `after` resumes. Streamed, so its size costs no memory."""
     run = run_or_404(request, number)
-    events = filtered(run, request.GET).order_by("seq")
+    events = filtered(run, request.GET)
     after = typed_number(request.GET.get("after", ""))
     if after is not None:
         events = events.filter(seq__gt=after)
-    reply = StreamingHttpResponse(_lines(events), content_type="application/x-ndjson")
-    reply["Content-Disposition"] = f'attachment; filename="run-{run.number}-events.jsonl"'
-    return reply
-
-
-def _lines(events: QuerySet[Event]) -> Iterator[str]:
-    rows = events.values("seq", "at", "kind", "version", "attempt_number", "data")
-    for row in rows.iterator(chunk_size=CHUNK):
-        document: dict[str, Any] = {**row, "at": row["at"].isoformat()}
-        yield json.dumps(document, ensure_ascii=False) + "\n"
+    return events_file(run, events)

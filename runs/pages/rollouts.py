@@ -7,11 +7,14 @@ from typing import Any, Final
 
 from django.db.models import Q, QuerySet
 from django.http import HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.pages.paging import Page, by_number
 from desktops.models import Worker
+from runs.exports import WORDS, Format, attempts_file
 from runs.models import Attempt, Run
 from runs.pages import sentences
 from runs.pages.frame import never_stored, render_tab
@@ -48,8 +51,29 @@ def rollouts(request: WorkspaceRequest, number: int) -> HttpResponse:
         "filtered": any(asked.get(name) for name in FILTERS),
         "reason_words": sentences.INVALID_REASONS,
         "unstored": run.rounds_created < run.spec["rounds"],
+        "downloads": downloads(run, asked),
     }
     return render_tab(request, run, "run-rollouts", "runs/rollouts.html", context)
+
+
+@require_safe
+@workspace_page
+def download(request: WorkspaceRequest, number: int, form: Format) -> HttpResponseBase:
+    """The attempts that the page lists under the same filters, all of them."""
+    run = run_or_404(request, number)
+    return attempts_file(run, filtered(run, request.GET), form)
+
+
+def downloads(run: Run, asked: QueryDict) -> list[tuple[str, str]]:
+    """Word and address of each format."""
+    query = asked.copy()
+    for paging in ("before", "after"):
+        query.pop(paging, None)
+    tail = f"?{query.urlencode()}" if query else ""
+    address = [run.workspace.slug, run.number]
+    return [
+        (word, reverse("run-attempts-file", args=[*address, form]) + tail) for form, word in WORDS.items()
+    ]
 
 
 FILTERS: Final = ("status", "verifier", "outcome", "q", "task", "worker", "tries", "reason")

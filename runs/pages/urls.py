@@ -11,6 +11,7 @@ from .home import home
 from .metrics import metrics
 from .overview import overview
 from .provenance import export
+from .rollouts import download as attempts_file
 from .rollouts import rollouts
 from .run_list import run_list
 
@@ -23,6 +24,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("runs.pages.taskset_urls")),
     path("runs/<int:number>/", overview, name="run"),
     path("runs/<int:number>/rollouts/", rollouts, name="run-rollouts"),
+    path("runs/<int:number>/attempts.<export:form>", attempts_file, name="run-attempts-file"),
     path("runs/<int:number>/computers/", computers, name="run-computers"),
     path("runs/<int:number>/metrics/", metrics, name="run-metrics"),
     path("runs/<int:number>/events/", event_log, name="run-events"),

@@ -150,12 +150,12 @@ def event_lines(run: Run, last: int) -> Iterator[Line]:
     seen = 0
     while chunk := list(rows.filter(seq__gt=seen).values_list(*fields)[:CHUNK]):
         seen = chunk[-1][0]
-        for seq, moment, kind, version, attempt, data in chunk:
-            yield {
-                "seq": seq,
-                "at": at(moment),
-                "kind": kind,
-                "version": version,
-                "attempt": attempt,
-                "data": data,
-            }
+        for row in chunk:
+            yield event_line(*row)
+
+
+def event_line(
+    seq: int, moment: datetime, kind: str, version: int, attempt: int | None, data: dict[str, Any]
+) -> Line:
+    """As the API gives it."""
+    return {"seq": seq, "at": at(moment), "kind": kind, "version": version, "attempt": attempt, "data": data}

@@ -114,7 +114,7 @@ def test_the_download_is_json_lines_in_order_and_resumes(workspace, owner, clien
     reply = client_for(owner).get(f"/w/lab/runs/{run.number}/events.jsonl?after=2")
     lines = [json.loads(line) for line in b"".join(reply.streaming_content).splitlines()]
     assert [line["seq"] for line in lines] == list(range(3, 15))
-    assert {"seq", "at", "kind", "version", "attempt_number", "data"} == set(lines[0])
+    assert {"seq", "at", "kind", "version", "attempt", "data"} == set(lines[0])
 
 
 def test_a_scripted_test_never_gets_an_interval_in_its_metrics(workspace, member, client_for):
