@@ -154,15 +154,15 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
 
 def unix_server(path: str, routes: Routes, heard: Callable[[], None]) -> _Server:
-    """Listening when it returns. The socket appears under its name only once it listens."""
-    temporary = f"{path}.new"
-    for name in (temporary, path):
-        if os.path.lexists(name):
-            os.unlink(name)
-    server = _Server(temporary, socket.AF_UNIX, routes, heard)
-    os.chmod(temporary, 0o600)
-    os.rename(temporary, path)
-    return server
+    """Listening when it returns. Bound under its lasting name: a renamed socket would be lost when a live desktop
+    is saved."""
+    if os.path.lexists(path):
+        os.unlink(path)
+    before = os.umask(0o177)
+    try:
+        return _Server(path, socket.AF_UNIX, routes, heard)
+    finally:
+        os.umask(before)
 
 
 def local_server(port: int, routes: Routes) -> _Server:

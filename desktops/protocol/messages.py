@@ -34,10 +34,11 @@ UuidText = Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]
 
 
 class Held(_Message):
-    """An assignment that the worker holds, by lease epoch."""
+    """An assignment that the worker holds, by lease epoch, and until when it knows its desktop to be paid for."""
 
     assignment: str
     epoch: int
+    paid_until: Moment | None = None
 
 
 class WorkerImage(_Message):
@@ -57,7 +58,7 @@ class Hello(_Message):
     version: Text = Field(max_length=50)
     instance: UuidText = Field(description="UUID of the worker's spool: a new spool is a new instance.")
     name: Text = Field(min_length=1, max_length=100)
-    engine: Literal["docker", "podman", "process", "fake"]
+    engine: Literal["docker", "podman", "runc", "process", "fake"]
     engine_version: Text = Field(default="", max_length=50)
     isolation: Text = Field(default="", max_length=500, description="One sentence for the Workers page.")
     can_fork: bool = False
@@ -144,7 +145,8 @@ class Acknowledge(_Message):
 class Refused(_Message):
     """Something the worker sent cannot be used; it is dropped and the connection goes on.
 
-    code: unknown_message, bad_message, too_large, stale_epoch, unknown_assignment, bad_record, gap
+    code: unknown_message, bad_message, too_large, stale_epoch, unknown_assignment, bad_record, gap; after a hello
+    name_taken, and then the connection does not go on
     """
 
     type: Literal["refused"] = "refused"

@@ -64,6 +64,11 @@ class Computer:
         """Id of the image it was made of; empty where there is none."""
         return self._desk.image_id if self._desk else ""
 
+    @property
+    def restored(self) -> bool:
+        """Whether it came from a saved desktop."""
+        return self._desk is not None and self._desk.restored
+
     def create(self) -> datetime:
         """Make the desktop exist; it costs from the returned instant on. Raises StartFailed."""
         try:
@@ -85,10 +90,10 @@ class Computer:
         if not readiness.ready:
             why, logs = readiness.detail or "it did not become ready", self._logs()
             self.stop()
-            if self._desk.restored and isinstance(self.engine, SavingEngine):
+            if self.restored and isinstance(self.engine, SavingEngine):
                 self.engine.forget_state(self.spec.image)  # the next one starts from the beginning
             raise StartFailed(f"{why}{': ' + logs if logs else ''}")
-        if self._desk.restored:  # its watchdog still has the limits of the desktop that was saved
+        if self.restored:  # its watchdog still has the limits of the desktop that was saved
             self.guest.set_silence_limit(self.spec.silence_seconds)
             self.guest.set_paid_until(self.spec.paid_until)
         self.ready_at = datetime.now(UTC)

@@ -18,9 +18,10 @@ from desktops.protocol.attempt import AttemptEnded, ComputerStopped, InvalidReas
 
 from .blobs import BlobStore
 from .config import Config
-from .engine.base import Engine, EngineError, EngineFacts, SweepReport
+from .engine.base import Engine, EngineError, EngineFacts, SavingEngine, SweepReport
 from .recorder import Recorder
 from .spool import Spool, SpoolFull, Taken
+from .warm import Warmer
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +92,7 @@ class Host:
         self._closing = threading.Event()  # no new work, the keepers end
         self._giving_up = threading.Event()  # nothing may insist on an ending any longer
         self._deadlines = threading.Event()  # some paid_until has changed
+        self._warmer = Warmer(engine, self._closing) if isinstance(engine, SavingEngine) else None
         self._keepers: list[threading.Thread] = []
         self.on_change: Callable[[], None] = lambda: None  # something held has changed
 
@@ -99,10 +101,15 @@ class Host:
     def start(self) -> None:
         """Clear away what an earlier process left, then watch over money and orphans. Raises EngineError."""
         self._blobs.keep_only(self._spool.named_blobs())
+        shutil.rmtree(self._config.scratch, ignore_errors=True)
+        self._config.scratch.mkdir(parents=True)
         self._sweep()
         self._recover()
         self._look_at_images()
-        for name, target in (("money", self._watch_money), ("reaper", self._reap)):
+        keepers = [("money", self._watch_money), ("reaper", self._reap)]
+        if self._warmer is not None:
+            keepers.append(("warmer", self._keep_warm))
+        for name, target in keepers:
             keeper = threading.Thread(target=target, name=name, daemon=True)
             keeper.start()
             self._keepers.append(keeper)
@@ -114,7 +121,7 @@ class Host:
         with self._lock:
             running = [item for item in self._assignments.values() if not item.done.is_set()]
             for item in running:
-                item.end("the worker was shut down", "worker_fault")
+                item.end("the worker was shut down", "worker_stopped")
         until = time.monotonic() + seconds
         for item in running:
             item.done.wait(max(0.0, until - time.monotonic()))
@@ -260,7 +267,8 @@ class Host:
                 if item.done.is_set() and (item.id, item.epoch) not in unacknowledged:
                     del self._assignments[item.id]
             return [
-                messages.Held(assignment=item.id, epoch=item.epoch) for item in self._assignments.values()
+                messages.Held(assignment=item.id, epoch=item.epoch, paid_until=item.paid_until)
+                for item in self._assignments.values()
             ]
 
     def _recorder(self, assignment: str, epoch: int) -> Recorder:
@@ -310,7 +318,8 @@ class Host:
             if (taken.assignment, taken.epoch, taken.ended) == (item.id, item.epoch, None):
                 try:
                     self._sweep()
-                    self._end_left(taken, datetime.now(UTC), "this worker broke while it was running")
+                    detail = "this worker broke while it was running"
+                    self._end_left(taken, datetime.now(UTC), detail, "worker_fault")
                 except (EngineError, SpoolFull) as error:
                     log.error(
                         "assignment %s stays open until the worker is started again: %s", item.id, error
@@ -328,15 +337,15 @@ class Host:
             if taken.ended is None:
                 detail = "the worker was started again while this was running"
                 log.warning("assignment %s: %s", taken.assignment, detail)
-                self._end_left(taken, now, detail)
+                self._end_left(taken, now, detail, "worker_stopped")
 
-    def _end_left(self, taken: Taken, now: datetime, detail: str) -> None:
+    def _end_left(self, taken: Taken, now: datetime, detail: str, reason: InvalidReason) -> None:
         recorder = self._recorder(taken.assignment, taken.epoch)
         for computer in self._spool.computers(taken.assignment, taken.epoch):
             # Its own watchdog has ended it by then, whenever it was that this worker came back.
             gone = min(now, taken.paid_until)
-            recorder.record(ComputerStopped(at=gone, computer=computer, reason="worker_fault"))
-        recorder.record(_broken(detail))
+            recorder.record(ComputerStopped(at=gone, computer=computer, reason=reason))
+        recorder.record(_broken(detail, reason))
 
     # ── keepers ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -368,10 +377,17 @@ class Host:
             except EngineError as error:
                 log.warning("the engine does not answer the reaper: %s", error)
 
+    def _keep_warm(self) -> None:
+        assert self._warmer is not None
+        while not self._closing.is_set():
+            self._warmer.keep_up(image.digest for image in self._images)
+            self._closing.wait(IMAGES_SECONDS)
+
     def _sweep(self) -> None:
         with self._lock:
             works = [item.work for item in self._assignments.values() if not item.done.is_set()]
             keep = {computer for work in works if work is not None for computer in work.computers}
+            keep |= self._warmer.computers if self._warmer is not None else set()
         self._swept = self._engine.sweep(keep)
         for removed in self._swept.removed:
             log.warning("desktop %s belonged to nobody and was removed", removed)
@@ -385,8 +401,8 @@ class Host:
         ]
 
 
-def _broken(detail: str) -> AttemptEnded:
-    return AttemptEnded(at=datetime.now(UTC), ok=False, invalid_reasons=["worker_fault"], detail=detail)
+def _broken(detail: str, reason: InvalidReason = "worker_fault") -> AttemptEnded:
+    return AttemptEnded(at=datetime.now(UTC), ok=False, invalid_reasons=[reason], detail=detail)
 
 
 def _stopped(detail: str, reason: InvalidReason | None) -> AttemptEnded:

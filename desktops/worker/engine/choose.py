@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import uuid
 from pathlib import Path
+from urllib.parse import parse_qs, urlencode
 
 from .base import Engine, EngineError
 
+RUNC = "runc+"
 SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
 
 
@@ -15,6 +17,7 @@ def open_engine(address: str, home: Path, slots: int | None = None) -> Engine:
     """`address` is a Docker-compatible socket address, or process, fake or auto. Raises EngineError.
 
     auto: DOCKER_HOST, else the first of Docker's and Podman's usual sockets that is there.
+    runc+ADDRESS?criu=PROGRAM: images from the engine at that address, desktops straight on runc.
     """
     owner = owner_of(home)
     if address == "process":
@@ -27,7 +30,30 @@ def open_engine(address: str, home: Path, slots: int | None = None) -> Engine:
         return FakeEngine(owner=owner)
     from .docker import DockerEngine
 
+    if address.startswith(RUNC):
+        from .runc.engine import RuncEngine
+
+        socket, criu = parse_runc(address)
+        return RuncEngine(DockerEngine(socket, owner, slots), home / "desktops", criu)
     return DockerEngine(usual_address() if address == "auto" else address, owner, slots)
+
+
+def runc_address(socket: str, criu: Path) -> str:
+    return f"{RUNC}{socket}?{urlencode({'criu': str(criu)})}"
+
+
+def parse_runc(address: str) -> tuple[str, Path]:
+    """The container engine's socket, and the program that saves and restores. Raises EngineError."""
+    socket, _, query = address.removeprefix(RUNC).partition("?")
+    criu = parse_qs(query).get("criu", [""])[0]
+    if not socket or not criu:
+        raise EngineError(f"{address} should be {RUNC}unix:///path/of.sock?criu=/path/of/criu")
+    return socket, Path(criu)
+
+
+def socket_of(address: str) -> str:
+    """Where the images are: of a runc address the socket, of any other the address itself."""
+    return parse_runc(address)[0] if address.startswith(RUNC) else address
 
 
 def usual_address() -> str:

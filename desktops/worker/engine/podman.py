@@ -43,11 +43,11 @@ hooks_dir = ["{home}/hooks"]
 network_backend = "netavark"
 """
 
-_CRIU = "ghost-limit 1073741824\nfile-locks\nlink-remap\ntcp-close\n"
+CRIU_SETTINGS = "ghost-limit 1073741824\nfile-locks\nlink-remap\ntcp-close\n"
 
 # A desktop without a network still needs lo, and a restored one gets a namespace where lo is down. One that has
 # another link (a network was asked for, or it is the host's own) is left as it is.
-_LOOPBACK = """#!/bin/sh
+LOOPBACK = """#!/bin/sh
 pid=$(sed -nE 's/.*"pid":([0-9]+).*/\\1/p')
 exec nsenter -t "$pid" -n sh -ec '
 if ip -o link show up | grep -qv ": lo:"; then exit 0; fi
@@ -92,9 +92,9 @@ class PodmanService:
         files = {
             "storage.conf": _STORAGE.format(home=self.home),
             "containers.conf": _CONTAINERS.format(home=self.home),
-            "criu.conf": _CRIU,
+            "criu.conf": CRIU_SETTINGS,
             "hooks/loopback.json": json.dumps(hook),
-            "loopback.sh": _LOOPBACK,
+            "loopback.sh": LOOPBACK,
         }
         for name, text in files.items():
             path = self.home / name

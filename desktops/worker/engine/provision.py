@@ -4,6 +4,9 @@
 2. A Podman of our own, from apt where it is not installed, its service a child of ours under `home`/engine.
 3. The process engine, where no container can run at all.
 
+On top of the first two, desktops are put straight on runc where a live one can really be saved and restored: that is
+what starts them quickly. Where it cannot, they are containers of the engine.
+
 What fails on the way is kept as a sentence: what, why, and what to do.
 """
 
@@ -23,11 +26,13 @@ from pathlib import Path
 import docker
 from docker.errors import DockerException
 
-from .base import DeskSpec, EngineError
-from .choose import SOCKETS
+from .base import Desk, DeskSpec, EngineError
+from .choose import SOCKETS, open_engine, runc_address, socket_of
 from .docker import DockerEngine, open_in
 from .podman import PodmanService
 from .process import HostInstaller, why_not
+from .runc.criu import ensure_criu
+from .runc.engine import RuncEngine
 
 Progress = Callable[[str], None]
 PODMAN_PACKAGES = ("podman", "runc", "netavark", "iproute2", "iptables", "debootstrap")
@@ -70,9 +75,9 @@ def ensure_engine(home: Path, progress: Progress) -> EngineAddress:
         except EngineError as error:
             passed_over.append(f"{address}: {error}")
         else:
-            return EngineAddress(address, f"{name} at {address}", passed_over)
+            return _on_runc(EngineAddress(address, f"{name} at {address}", passed_over), home, progress)
     try:
-        return _own_podman(home / "engine", progress, passed_over)
+        return _on_runc(_own_podman(home / "engine", progress, passed_over), home, progress)
     except EngineError as error:
         passed_over.append(f"Podman of our own: {error}")
     problem = why_not()
@@ -91,7 +96,7 @@ def client(address: str) -> docker.DockerClient | HostInstaller:
     if address == "process":
         return HostInstaller()
     try:
-        return docker.DockerClient(base_url=address, version="auto", timeout=BUILD_SECONDS)
+        return docker.DockerClient(base_url=socket_of(address), version="auto", timeout=BUILD_SECONDS)
     except (DockerException, OSError) as error:
         raise EngineError(f"no container engine answers at {address}: {error}") from error
 
@@ -113,6 +118,41 @@ def check(address: str) -> str:
         return f"{facts.name} {facts.version}"
     finally:
         engine.close()
+
+
+def check_saving(address: str, folder: Path) -> None:
+    """Start a small container at that runc address, save it, and start another from it. Raises EngineError."""
+    engine = open_engine(address, folder)
+    assert isinstance(engine, RuncEngine)
+    try:
+        image = _probe_image(engine.containers)
+        try:
+            engine.save_state(_probe_container(engine, image), image)
+            if not _probe_container(engine, image).restored:
+                raise EngineError("a saved container did not come back: the log says why")
+        finally:
+            engine.forget_state(image)
+            engine.sweep([])
+            _forget(engine.containers, image)
+    finally:
+        engine.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _on_runc(found: EngineAddress, home: Path, progress: Progress) -> EngineAddress:
+    """The same with desktops on runc, where they can be saved; else as it is, and why."""
+    try:
+        if os.geteuid() != 0:
+            raise EngineError("only root may do that")
+        if not shutil.which("runc"):
+            raise EngineError("runc is not installed")
+        address = runc_address(found.address, ensure_criu(home / "criu", progress))
+        check_saving(address, home / "probe")
+    except EngineError as error:
+        found.passed_over.append(f"desktops that can be saved: {error}")
+        return found
+    found.address = address
+    return found
 
 
 def _known_addresses() -> list[str]:
@@ -194,14 +234,14 @@ def _probe_image(engine: DockerEngine) -> str:
     raise EngineError("it took an image and does not have it")
 
 
-def _probe_container(engine: DockerEngine, image: str) -> None:
+def _probe_container(engine: DockerEngine | RuncEngine, image: str) -> Desk:
     spec = DeskSpec(computer=str(uuid.uuid4()), image=image, memory_mb=64, cpus=0.5)
     desk = engine.create(spec, command=["/" + "/".join(PROBE_PROGRAM), "60"])
     if desk.state() != "running":
         raise EngineError("a container started and ended at once")
     try:
         with open_in(desk.pid(), PROBE_PROGRAM, os.O_PATH):
-            return
+            return desk
     except OSError as error:
         raise EngineError(
             f"its containers start, but cannot be looked into from here ({error}): it runs on another machine "

@@ -12,7 +12,9 @@ import pytest
 
 from desktops.worker.computer import Computer, StartFailed
 from desktops.worker.engine.base import RECIPE_LABEL, TEMPLATE_LABEL, DeskSpec, Engine, Image, ImageMissing
+from desktops.worker.engine.choose import socket_of
 from desktops.worker.engine.docker import DockerEngine
+from desktops.worker.engine.runc.engine import RuncEngine
 from desktops.worker.guest_client import GuestUnreachable
 from tests.desktops.conftest import StartComputer
 
@@ -22,14 +24,22 @@ Images = Callable[[str], str]
 
 
 @pytest.fixture
-def containers(engine: Engine, engine_address: str) -> Iterator[DockerEngine]:
+def containers(engine_address: str) -> Iterator[DockerEngine]:
     """A container engine with an owner of this test's own."""
-    if engine.probe().name not in ("docker", "podman"):
+    if engine_address == "process":
         pytest.skip("no container can run on this machine")
-    made = DockerEngine(engine_address, uuid.uuid4().hex)
+    made = DockerEngine(socket_of(engine_address), uuid.uuid4().hex)
     yield made
     made.sweep([])
     made.close()
+
+
+@pytest.fixture(params=["the machine's best", "containers"])
+def engine(request: pytest.FixtureRequest, engine: Engine) -> Engine:
+    """The engine the tests run on, and the containers under it: both must hold the same promises."""
+    if request.param == "containers" and isinstance(engine, RuncEngine):
+        return request.getfixturevalue("containers")
+    return engine
 
 
 def spec(image: str, **more: object) -> DeskSpec:
@@ -133,7 +143,7 @@ def test_a_sweep_leaves_another_owners_desktops_alone(
     containers: DockerEngine, engine_address: str, image: Images
 ) -> None:
     desk = containers.create(spec(image("basic")))
-    other = DockerEngine(engine_address, uuid.uuid4().hex)
+    other = DockerEngine(socket_of(engine_address), uuid.uuid4().hex)
     try:
         assert other.list_owned() == []
         assert other.sweep([]).removed == []
@@ -179,7 +189,7 @@ def test_two_desktops_at_once_do_not_see_each_other(containers: DockerEngine, im
 def test_an_image_whose_tag_has_moved_on_is_still_found_by_its_digest(
     containers: DockerEngine, image: Images
 ) -> None:
-    made_of, digest = containers._image_id(image("basic")), uuid.uuid4().hex * 2
+    made_of, digest = containers.image_id(image("basic")), uuid.uuid4().hex * 2
     stream = containers.client.api.build(
         fileobj=io.BytesIO(f"FROM {made_of}\n".encode()),
         labels={RECIPE_LABEL: digest, TEMPLATE_LABEL: "basic:1"},
@@ -193,4 +203,4 @@ def test_an_image_whose_tag_has_moved_on_is_still_found_by_its_digest(
         with Computer(containers, spec(f"sha256:{digest}")) as computer:
             assert computer.guest.ready()
     finally:
-        containers.client.images.remove(containers._image_id(digest))
+        containers.client.images.remove(containers.image_id(digest))

@@ -9,7 +9,7 @@ import pytest
 
 from desktops.worker.engine import provision
 from desktops.worker.engine.base import EngineError
-from desktops.worker.engine.choose import open_engine, owner_of
+from desktops.worker.engine.choose import open_engine, owner_of, parse_runc, runc_address, socket_of
 
 pytestmark = pytest.mark.desktop
 
@@ -22,9 +22,9 @@ def test_a_socket_nobody_answers_is_passed_over_with_a_reason(
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     found = provision.ensure_engine(tmp_path, lambda line: None)
     try:
-        assert found.address == f"unix://{tmp_path}/engine/podman.sock"
+        assert socket_of(found.address) == f"unix://{tmp_path}/engine/podman.sock"
         assert "nobody.sock" in found.passed_over[0]
-        assert provision.check(found.address).startswith("podman ")
+        assert provision.check(socket_of(found.address)).startswith("podman ")
     finally:
         found.stop()
     assert not Path(f"{tmp_path}/engine/podman.sock").exists()
@@ -34,7 +34,7 @@ def test_a_socket_nobody_answers_is_passed_over_with_a_reason(
 def test_the_engine_in_use_starts_containers_that_can_be_looked_into(engine_address: str) -> None:
     if engine_address == "process":
         pytest.skip("no container can run on this machine")
-    assert provision.check(engine_address)
+    assert provision.check(socket_of(engine_address))
 
 
 def test_a_workers_owner_mark_stays_over_restarts(tmp_path: Path) -> None:
@@ -45,3 +45,12 @@ def test_a_workers_owner_mark_stays_over_restarts(tmp_path: Path) -> None:
 def test_an_engine_that_does_not_answer_is_an_error_that_says_where(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"nobody\.sock"):
         open_engine(f"unix://{tmp_path}/nobody.sock", tmp_path)
+
+
+def test_a_runc_address_keeps_its_two_parts(tmp_path: Path) -> None:
+    criu = tmp_path / "with space" / "criu"
+    address = runc_address("unix:///run/docker.sock", criu)
+    assert parse_runc(address) == ("unix:///run/docker.sock", criu)
+    assert socket_of(address) == "unix:///run/docker.sock"
+    with pytest.raises(EngineError, match="criu"):
+        open_engine("runc+unix:///run/docker.sock", tmp_path)

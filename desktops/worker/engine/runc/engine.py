@@ -1,0 +1,357 @@
+"""Desktops on runc and overlay mounts, under one folder of the worker's home.
+
+    layers/IMAGE/N      links to the image's layers, as the container engine keeps them
+    boxes/COMPUTER/     one desktop: config.json, upper and work (what it wrote), root (mounted), image, started
+    states/IMAGE/       a live desktop of that image, saved: its processes, what it wrote
+    runc/               runc's own notes
+
+What a box holds is made before the desktop starts and removed after it ended, so whoever finds this folder can clear
+it. A desktop whose template opens the network is a container of the engine that has the images.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Collection
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from docker.errors import DockerException, ImageNotFound
+
+from desktops.worker.engine.base import (
+    Desk,
+    DeskSpec,
+    DeskState,
+    EngineError,
+    EngineFacts,
+    Image,
+    ImageMissing,
+    OwnedDesk,
+    SweepReport,
+)
+from desktops.worker.engine.docker import SESSION_LOG, DockerEngine, connect_in, open_in
+from desktops.worker.engine.podman import CRIU_SETTINGS, LOOPBACK
+
+from . import oci, overlay, seccomp
+from .runtime import Runc
+
+log = logging.getLogger(__name__)
+
+LOG_BYTES = 4000
+
+
+class RuncDesk:
+    """One desktop, known by its folder. `restored` is whether it came from a saved one."""
+
+    def __init__(self, runc: Runc, folder: Path, restored: bool = False) -> None:
+        self._runc = runc
+        self.folder = folder
+        self.restored = restored
+        self._started_at = _started(folder)
+        self._image_id = _read(folder / "image")
+
+    @property
+    def ref(self) -> str:
+        return self.folder.name
+
+    @property
+    def computer(self) -> str:
+        return self.folder.name
+
+    @property
+    def started_at(self) -> datetime:
+        return self._started_at
+
+    @property
+    def image_id(self) -> str:
+        return self._image_id
+
+    def state(self) -> DeskState:
+        if self._runc.pid(self.ref):
+            return "running"
+        if not self.folder.exists():
+            return "gone"
+        return "exited" if (self.folder / "started").exists() else "created"
+
+    def connect(self, timeout: float) -> socket.socket:
+        return connect_in(self.pid(), timeout)
+
+    def logs(self) -> str:
+        try:
+            with open_in(self.pid(), SESSION_LOG, os.O_RDONLY) as descriptor:
+                size = os.fstat(descriptor).st_size
+                return os.pread(descriptor, LOG_BYTES, max(0, size - LOG_BYTES)).decode(errors="replace")
+        except OSError:
+            return ""
+
+    def pid(self) -> int:
+        """Process id, on this host, of the desktop's first process. Raises ConnectionError when there is none."""
+        pid = self._runc.pid(self.ref)
+        if not pid:
+            raise ConnectionRefusedError("the desktop does not run")
+        return pid
+
+
+class RuncEngine:
+    """`containers` has the images, and makes what needs a network; `criu` is the program that saves and restores."""
+
+    def __init__(self, containers: DockerEngine, folder: Path, criu: Path) -> None:
+        self.containers = containers
+        self._folder = folder.absolute()
+        self._runc = Runc(self._folder / "runc", criu)
+        self._seccomp = seccomp.profile()
+        self._roots: dict[str, oci.RootImage] = {}
+        for name in ("boxes", "states", "layers"):
+            (self._folder / name).mkdir(parents=True, exist_ok=True)
+        self._hook, self._criu_settings = self._folder / "loopback.sh", self._folder / "criu.conf"
+        for path, text in ((self._hook, LOOPBACK), (self._criu_settings, CRIU_SETTINGS)):
+            if _read(path) != text:
+                path.write_text(text)
+        self._hook.chmod(0o755)
+
+    @property
+    def owner(self) -> str:
+        return self.containers.owner
+
+    def probe(self) -> EngineFacts:
+        facts = self.containers.probe()
+        return EngineFacts(
+            name="runc",
+            version=f"{facts.name} {facts.version}",
+            isolation=facts.isolation,
+            can_fork=False,
+            cannot_fork_because="Saved desktops are used to start new ones; copies of a run replay their prefix.",
+            slots=facts.slots,
+            cpus=facts.cpus,
+            memory_mb=facts.memory_mb,
+        )
+
+    def images(self) -> list[Image]:
+        return self.containers.images()
+
+    def create(self, spec: DeskSpec, command: list[str] | None = None) -> Desk:
+        """From the image's saved desktop if there is one, else from its beginning; `command` in place of the
+        session, for a probe."""
+        if spec.egress != "none":
+            return self.containers.create(spec, command)
+        image = self._root(spec.image)
+        saved = self._state(spec.image, image)
+        folder = self._folder / "boxes" / spec.computer
+        try:
+            self._lay_out(spec, image, folder, saved, command)
+            (folder / "started").write_text(datetime.now(UTC).isoformat())
+            if saved is not None:
+                self._runc.restore(spec.computer, folder, saved / "images")
+            else:
+                self._runc.run(spec.computer, folder)
+        except BaseException as error:
+            self._clear(folder)
+            if saved is not None and isinstance(error, EngineError):
+                log.warning("the saved desktop of %s is of no use and goes: %s", spec.image[:19], error)
+                self.forget_state(spec.image)
+                return self.create(spec, command)
+            raise
+        return RuncDesk(self._runc, folder, restored=saved is not None)
+
+    def find(self, computer: str) -> Desk | None:
+        folder = self._folder / "boxes" / computer
+        if folder.is_dir():
+            return RuncDesk(self._runc, folder)
+        return self.containers.find(computer)
+
+    def remove(self, desk: Desk) -> datetime:
+        if not isinstance(desk, RuncDesk):
+            return self.containers.remove(desk)
+        self._clear(desk.folder)
+        return datetime.now(UTC)
+
+    def list_owned(self) -> list[OwnedDesk]:
+        folders = sorted((self._folder / "boxes").iterdir())
+        desks = [RuncDesk(self._runc, folder) for folder in folders]
+        # A box that went meanwhile is none any longer.
+        own = [
+            OwnedDesk(desk.ref, desk.computer, state) for desk in desks if (state := desk.state()) != "gone"
+        ]
+        return [*own, *self.containers.list_owned()]
+
+    def sweep(self, keep: Collection[str]) -> SweepReport:
+        removed, left, problems = [], [], []
+        boxes = {path.name for path in (self._folder / "boxes").iterdir()}
+        for name in sorted((boxes | set(self._runc.names())) - set(keep)):
+            try:
+                self._clear(self._folder / "boxes" / name)
+            except EngineError as error:
+                left.append(name)
+                problems.append(str(error))
+            else:
+                removed.append(name)
+        others = self.containers.sweep(keep)
+        return SweepReport(
+            at=others.at,
+            removed=removed + others.removed,
+            left=left + others.left,
+            problems=problems + others.problems,
+        )
+
+    def close(self) -> None:
+        self.containers.close()
+
+    # ── saved desktops ────────────────────────────────────────────────────────────────────────────────────
+
+    def has_state(self, image: str) -> bool:
+        return self._state(image, self._root(image)) is not None
+
+    def save_state(self, desk: Desk, image: str) -> None:
+        """Keep the desktop, which ends with that, as the one its image's next desktops start from.
+
+        Nobody may be connected to it. Raises EngineError; the desktop then runs on, and nothing is kept.
+        """
+        if not isinstance(desk, RuncDesk):
+            raise EngineError("a desktop with a network cannot be saved")
+        place = self._folder / "states" / _name(image)
+        making = place.with_suffix(".new")
+        shutil.rmtree(making, ignore_errors=True)
+        try:
+            making.mkdir(mode=0o700)
+            self._runc.save(desk.ref, making / "images")
+            _copy(desk.folder / "upper", making / "upper")
+            (making / "image").write_text(self._root(image).id)
+            shutil.rmtree(place, ignore_errors=True)
+            making.rename(place)
+        except BaseException:
+            shutil.rmtree(making, ignore_errors=True)
+            raise
+
+    def forget_state(self, image: str) -> None:
+        shutil.rmtree(self._folder / "states" / _name(image), ignore_errors=True)
+
+    def _state(self, digest: str, image: oci.RootImage) -> Path | None:
+        """The saved desktop of that recipe, if it was made from the image that is here now."""
+        place = self._folder / "states" / _name(digest)
+        return place if _read(place / "image") == image.id else None
+
+    # ── one box ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _lay_out(
+        self,
+        spec: DeskSpec,
+        image: oci.RootImage,
+        folder: Path,
+        saved: Path | None,
+        command: list[str] | None,
+    ) -> None:
+        layers, root = self._folder / "layers" / _name(image.id), folder / "root"
+        folder.mkdir(mode=0o700)
+        for path in (root, folder / "work"):
+            path.mkdir()
+        if saved is not None:
+            _copy(saved / "upper", folder / "upper")
+        else:
+            for name, text in oci.FILES.items():
+                path = folder / "upper" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+        environment = [f"DESKYARD_SILENCE_SECONDS={spec.silence_seconds:g}"]
+        if spec.paid_until is not None:
+            environment.append(f"DESKYARD_PAID_UNTIL={spec.paid_until.timestamp():.3f}")
+        made = oci.configuration(
+            spec,
+            image,
+            owner=self.owner,
+            root=root,
+            cgroup=f"/deskyard/{self.owner}/{spec.computer}",
+            hook=self._hook,
+            criu_settings=self._criu_settings,
+            seccomp=self._seccomp,
+            environment=environment,
+            command=command,
+        )
+        (folder / "image").write_text(image.id)
+        (folder / "config.json").write_text(json.dumps(made))
+        overlay.mount(layers, folder / "upper", folder / "work", root)
+
+    def _clear(self, folder: Path) -> None:
+        """End what runs in it, and remove it. Nothing there is no error. Raises EngineError when something stays."""
+        self._runc.end(folder.name)
+        overlay.unmount(folder / "root")
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            return  # by another thread, or it was never there
+        except OSError as error:
+            raise EngineError(
+                f"what the desktop {folder.name[:8]} wrote cannot be removed: {error}"
+            ) from error
+
+    def _root(self, digest: str) -> oci.RootImage:
+        """The image of that recipe, its layers linked. One that was removed, or built anew, has lost its folders."""
+        known = self._roots.get(digest)
+        if known is not None and all(layer.is_dir() for layer in known.layers):
+            return known
+        try:
+            found = self.containers.client.api.inspect_image(self.containers.image_id(digest))
+        except ImageNotFound as error:
+            raise ImageMissing(f"the image {digest} is not on this machine: build the template") from error
+        except (DockerException, OSError) as error:
+            raise EngineError(f"the engine does not show its image: {error}") from error
+        image = self._roots[digest] = _root_image(found)
+        self._link(image)
+        return image
+
+    def _link(self, image: oci.RootImage) -> None:
+        place = self._folder / "layers" / _name(image.id)
+        making = Path(tempfile.mkdtemp(prefix="making-", dir=place.parent))
+        for number, layer in enumerate(image.layers):
+            (making / str(number)).symlink_to(layer)
+        shutil.rmtree(place, ignore_errors=True)
+        making.rename(place)
+
+
+def _root_image(found: dict[str, Any]) -> oci.RootImage:
+    data = (found.get("GraphDriver") or {}).get("Data") or {}
+    layers = [data.get("UpperDir", ""), *str(data.get("LowerDir") or "").split(":")]
+    paths = tuple(Path(layer) for layer in layers if layer)
+    if not paths or not all(path.is_dir() for path in paths):
+        raise EngineError("the engine does not keep its images as folders of this machine")
+    config = found["Config"]
+    return oci.RootImage(
+        id=f"sha256:{_name(str(found['Id']))}",
+        layers=paths,
+        environment=tuple(config.get("Env") or ()),
+        command=(*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())),
+        folder=config.get("WorkingDir") or "/",
+    )
+
+
+def _name(digest: str) -> str:
+    return digest.removeprefix("sha256:")
+
+
+def _read(path: Path) -> str:
+    """Its text; empty when it is not there (yet, or any longer)."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _started(folder: Path) -> datetime:
+    """When it was started; now, if it never was: nothing is counted from there."""
+    text = _read(folder / "started")
+    return datetime.fromisoformat(text) if text else datetime.now(UTC)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """With owners, links and the overlay's own marks, which shutil leaves behind."""
+    done = subprocess.run(
+        ["cp", "-a", "--reflink=auto", str(source), str(target)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise EngineError(f"what a desktop wrote could not be copied: {done.stderr.strip()[-300:]}")

@@ -1,0 +1,116 @@
+"""The runc command: start, end, save and restore what is in a bundle, and see whether it lives."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+from desktops.worker.engine.base import EngineError
+
+CALL_SECONDS = 60.0
+END_SECONDS = 10.0
+
+
+class Runc:
+    """One `--root`: names are unique in it, and nothing else on this machine uses it."""
+
+    def __init__(self, root: Path, criu: Path) -> None:
+        self.root = root
+        self._environment = {**os.environ, "PATH": f"{criu.parent}:{os.environ.get('PATH', '')}"}
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.root.iterdir()) if self.root.exists() else []
+
+    def run(self, name: str, bundle: Path) -> None:
+        self._call("run", "--detach", "--bundle", str(bundle), name)
+
+    def save(self, name: str, images: Path) -> None:
+        """Write its processes to `images`, which ends them. A failed try leaves them running. Raises EngineError."""
+        images.mkdir(mode=0o700)
+        try:
+            self._call(
+                "checkpoint", "--file-locks", "--image-path", str(images), "--work-path", str(images), name
+            )
+        finally:
+            images.chmod(
+                0o700
+            )  # runc leaves it without x, and CRIU, restoring in a user namespace, needs that
+
+    def restore(self, name: str, bundle: Path, images: Path) -> None:
+        where = [
+            "--image-path",
+            str(images),
+            "--work-path",
+            str(bundle / "work-criu"),
+            "--bundle",
+            str(bundle),
+        ]
+        self._call("restore", "--detach", "--file-locks", *where, name)
+
+    def pid(self, name: str) -> int:
+        """Process id of its first process while that lives, else 0."""
+        try:
+            state = json.loads((self.root / name / "state.json").read_bytes())
+            pid = int(state["init_process_pid"])
+            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        except (FileNotFoundError, ProcessLookupError, json.JSONDecodeError):
+            return 0
+        started = int(fields[19]) == int(state["init_process_start"])  # else the id has been given to another
+        return pid if started and fields[0] not in (b"Z", b"X") else 0
+
+    def end(self, name: str) -> None:
+        """Kill everything in it, see it gone, let runc forget it. Raises EngineError."""
+        pid = self.pid(name)
+        if pid:
+            _kill(pid, name)
+        if (self.root / name).exists():
+            try:
+                self._call("delete", "--force", name)
+            except EngineError:
+                if self.pid(name):
+                    raise
+                shutil.rmtree(self.root / name, ignore_errors=True)  # a start that was broken off half way
+
+    def _call(self, verb: str, *arguments: str) -> None:
+        # What it starts keeps runc's own output files, so its words go to a file of their own.
+        with tempfile.NamedTemporaryFile(prefix="runc-") as log:
+            command = ["runc", "--root", str(self.root), "--log", log.name, verb, *arguments]
+            try:
+                done = subprocess.run(
+                    command,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    timeout=CALL_SECONDS,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as error:
+                raise EngineError(f"runc {verb} took over {CALL_SECONDS:g} s") from error
+            except OSError as error:
+                raise EngineError(f"runc cannot be started: {error}") from error
+            if done.returncode:
+                told = log.read().decode(errors="replace").strip() or f"status {done.returncode}"
+                raise EngineError(f"runc {verb} failed: {told[-600:]}")
+
+
+def _kill(pid: int, name: str) -> None:
+    """The end of a pid namespace's first process is the end of all in it."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        if not select.select([descriptor], [], [], END_SECONDS)[0]:
+            raise EngineError(f"the desktop {name[:8]} does not end")
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,68 @@
+"""A saved desktop for each image, so that an attempt's desktop is there in a fraction of its cold start.
+
+The desktop that is saved belongs to no run: it is made once an image is here, lives for a few seconds, and costs
+nobody anything but this machine's time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Iterable
+
+from .computer import Computer, StartFailed
+from .engine.base import DeskSpec, EngineError, SavingEngine
+from .guest_client import GuestError
+
+log = logging.getLogger(__name__)
+
+QUIET_MS, QUIET_CAP_MS = 500, 15_000  # the session has nothing left to do
+TRIES = 3
+BETWEEN_SECONDS = 0.5
+
+
+class Warmer:
+    """Use `keep_up` from one thread; `computers` from any."""
+
+    def __init__(self, engine: SavingEngine, closing: threading.Event) -> None:
+        self._engine = engine
+        self._closing = closing
+        self._given_up: set[str] = set()
+        self.computers: frozenset[str] = frozenset()  # a sweep must leave them alone
+
+    def keep_up(self, images: Iterable[str]) -> None:
+        """Save a desktop of each image (digests) that has none. An image that cannot be saved starts cold from then
+        on, which the log says once."""
+        for image in images:
+            if self._closing.is_set():
+                return
+            if image in self._given_up or self._engine.has_state(image):
+                continue
+            try:
+                self._save(image)
+            except (EngineError, StartFailed, GuestError) as error:
+                self._given_up.add(image)
+                log.warning("desktops of %s start cold: none could be saved: %s", image[:19], error)
+
+    def _save(self, image: str) -> None:
+        spec = DeskSpec(computer=str(uuid.uuid4()), image=image)
+        self.computers = frozenset({spec.computer})
+        try:
+            with Computer(self._engine, spec) as computer:
+                computer.guest.settle(quiet_ms=QUIET_MS, timeout_ms=QUIET_CAP_MS)
+                self._insist(computer)
+            log.info("a desktop of %s is saved: the next ones start from it", image[:19])
+        finally:
+            self.computers = frozenset()
+
+    def _insist(self, computer: Computer) -> None:
+        """The agent may still be closing a connection, and then nothing can be saved: try again."""
+        for left in reversed(range(TRIES)):
+            try:
+                computer.save_as_start()
+                return
+            except EngineError as error:
+                if not left or self._closing.wait(BETWEEN_SECONDS):
+                    raise
+                log.info("saving a desktop is tried again: %s", error)

@@ -1,0 +1,177 @@
+"""Desktops on runc: a saved one comes back with all it had, and nothing of any is left behind."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from desktops.protocol.actions import Key, Type, Wait
+from desktops.worker.computer import Computer
+from desktops.worker.engine.base import DeskSpec, EngineError
+from desktops.worker.engine.choose import RUNC, open_engine
+from desktops.worker.engine.runc.engine import RuncEngine
+from desktops.worker.warm import Warmer
+
+from .test_containers import spec, until
+
+pytestmark = pytest.mark.desktop
+
+Images = Callable[[str], str]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "worker"
+
+
+@pytest.fixture
+def runc(engine_address: str, home: Path) -> Iterator[RuncEngine]:
+    if not engine_address.startswith(RUNC):
+        pytest.skip("live desktops cannot be saved on this machine")
+    made = open_engine(engine_address, home)
+    assert isinstance(made, RuncEngine)
+    yield made
+    report = made.sweep([])
+    assert (report.left, report.problems) == ([], [])
+    assert str(home) not in Path("/proc/mounts").read_text()
+    made.close()
+
+
+def test_the_next_desktop_starts_from_the_saved_one_with_limits_of_its_own(
+    runc: RuncEngine, image: Images
+) -> None:
+    digest = image("basic")
+    Warmer(runc, threading.Event()).keep_up([digest])
+    assert runc.has_state(digest)
+    assert runc.list_owned() == []  # the one that was saved is gone
+    with Computer(runc, spec(digest)) as first, Computer(runc, spec(digest)) as second:
+        assert first.id != second.id
+        assert first.image_id == second.image_id
+        assert first.restored
+        assert second.restored
+        assert "CapBnd:\t0000000000000000" in first.guest.run("cat /proc/self/status").stdout
+        assert first.guest.run("ls /sys/class/net").stdout.split() == ["lo"]
+        first.guest.write_file("~/mine", b"1")
+        assert not second.guest.exists("~/mine")
+        first.set_paid_until(datetime.now(UTC) + timedelta(seconds=1))
+        assert until(lambda: first.lost(patience=0) == "desktop_lost")
+        assert second.lost() is None
+
+
+def test_unsaved_work_is_on_every_copy_and_then_they_part(runc: RuncEngine, image: Images) -> None:
+    digest = image("basic")
+    with Computer(runc, spec(digest)) as parent:
+        parent.guest.launch(["mousepad"])
+        assert parent.guest.wait_window("Mousepad", 20)
+        parent.guest.act(Type(text="before the copy, "), settle_ms=200, timeout_ms=5000)
+        before = parent.guest.screenshot()
+        parent.save_as_start()
+    with ExitStack() as stack:
+        with ThreadPoolExecutor(2) as pool:
+            started = pool.map(lambda _: Computer(runc, spec(digest)).start(), range(3))
+            copies = [stack.enter_context(copy) for copy in started]
+        assert [copy.guest.screenshot() == before for copy in copies] == [True, True, True]
+        for number, copy in enumerate(copies):
+            for action in (
+                Type(text=f"in copy {number}"),
+                Key(keys=["ctrl", "s"]),
+                Wait(window="Save As", seconds=10),
+                Type(text="/home/user/text"),
+                Wait(seconds=3),  # the dialog takes no Return while it looks for names
+                Key(keys=["enter"]),
+            ):
+                copy.guest.act(action, settle_ms=200, timeout_ms=5000)
+        for number, copy in enumerate(copies):
+            assert until(lambda copy=copy: copy.guest.exists("~/text"))  # type: ignore[misc]
+            assert copy.guest.read_file("~/text").decode().strip() == f"before the copy, in copy {number}"
+
+
+def test_a_saved_desktop_that_is_broken_is_forgotten_and_the_next_starts_cold(
+    runc: RuncEngine, image: Images
+) -> None:
+    digest = image("basic")
+    with Computer(runc, spec(digest)) as parent:
+        parent.save_as_start()
+    [pages] = list((runc._folder / "states").glob("*/images/inventory.img"))
+    pages.write_bytes(b"nothing of the kind")
+    with Computer(runc, spec(digest)) as next_one:
+        assert next_one.guest.ready()
+        assert not runc.has_state(digest)
+
+
+def test_what_cannot_be_saved_runs_on(runc: RuncEngine, image: Images) -> None:
+    digest = image("basic")
+    with Computer(runc, spec(digest)) as computer:
+        desk = runc.find(computer.id)
+        assert desk
+        with desk.connect(5), pytest.raises(EngineError, match="checkpoint"):  # somebody is connected
+            runc.save_state(desk, digest)
+        assert not runc.has_state(digest)
+        assert desk.state() == "running"
+        assert computer.guest.ready()
+
+
+def test_a_sweep_clears_what_a_killed_worker_left_in_any_state(
+    runc: RuncEngine, home: Path, image: Images
+) -> None:
+    running, kept = runc.create(spec(image("basic"))), runc.create(spec(image("basic")))
+    laid_out = spec(image("basic"))
+    runc._lay_out(
+        laid_out, runc._root(laid_out.image), home / "desktops/boxes" / laid_out.computer, None, None
+    )
+    empty = home / "desktops/boxes" / str(uuid.uuid4())
+    empty.mkdir()
+    assert sorted(owned.state for owned in runc.list_owned()) == ["created", "created", "running", "running"]
+    shutil.rmtree(
+        home / "desktops/boxes" / running.computer / "work", ignore_errors=True
+    )  # a removal broken off
+    report = runc.sweep([kept.computer])
+    assert set(report.removed) == {running.computer, laid_out.computer, empty.name}
+    assert (report.left, report.problems) == ([], [])
+    assert [owned.computer for owned in runc.list_owned()] == [kept.computer]
+    assert kept.state() == "running"
+    assert running.state() == "gone"
+
+
+def test_a_desktop_may_use_no_more_than_its_limits(runc: RuncEngine, image: Images) -> None:
+    with Computer(runc, spec(image("basic"), memory_mb=1024)) as computer:
+        hungry = computer.guest.run("python3 -c 'x = bytearray(1200 << 20)'; echo $?")
+        assert hungry.stdout.strip() == "137"
+        assert computer.guest.run("mount -t tmpfs x /mnt").returncode
+        assert "Seccomp:\t2" in computer.guest.run("cat /proc/self/status").stdout
+
+
+def test_an_image_that_cannot_be_saved_is_tried_once(
+    runc: RuncEngine, image: Images, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(runc._runc, "save", _refuse)
+    warmer = Warmer(runc, threading.Event())
+    for _ in range(2):
+        warmer.keep_up([image("basic")])
+    assert caplog.text.count("start cold") == 1
+    assert runc.list_owned() == []
+
+
+def _refuse(name: str, images: Path) -> None:
+    raise EngineError("runc checkpoint failed: criu is not there")
+
+
+def test_a_desktop_spec_is_no_part_of_what_is_saved(runc: RuncEngine, image: Images) -> None:
+    """A desktop that is saved with one watchdog limit gives desktops that keep their own."""
+    digest = image("basic")
+    with Computer(runc, spec(digest)) as parent:
+        parent.save_as_start()
+    made = DeskSpec(computer=str(uuid.uuid4()), image=digest, silence_seconds=2.0)
+    with Computer(runc, made) as computer:
+        computer._stopping.set()  # its worker speaks no more
+        desk = runc.find(computer.id)
+        assert desk
+        assert until(lambda: desk.state() != "running", 10)
