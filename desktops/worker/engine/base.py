@@ -119,10 +119,6 @@ class Desk(Protocol):
         """A connected socket to the guest agent. Raises OSError (also TimeoutError) when there is none."""
         ...
 
-    def pid(self) -> int:
-        """Process id, on this host, of its first process. Raises ConnectionError when there is none."""
-        ...
-
     def logs(self) -> str:
         """What the session printed, the end of it, for people who ask why it broke. May be empty."""
         ...

@@ -26,13 +26,13 @@ from pathlib import Path
 import docker
 from docker.errors import DockerException
 
-from .base import Desk, DeskSpec, EngineError
+from .base import DeskSpec, EngineError
 from .choose import SOCKETS, open_engine, runc_address, socket_of
-from .docker import DockerEngine, open_in
+from .docker import ContainerDesk, DockerEngine, open_in
 from .podman import PodmanService
 from .process import HostInstaller, why_not
 from .runc.criu import ensure_criu
-from .runc.engine import RuncEngine
+from .runc.engine import RuncDesk, RuncEngine
 
 Progress = Callable[[str], None]
 PODMAN_PACKAGES = ("podman", "runc", "netavark", "iproute2", "iptables", "debootstrap")
@@ -234,7 +234,7 @@ def _probe_image(engine: DockerEngine) -> str:
     raise EngineError("it took an image and does not have it")
 
 
-def _probe_container(engine: DockerEngine | RuncEngine, image: str) -> Desk:
+def _probe_container(engine: DockerEngine | RuncEngine, image: str) -> ContainerDesk | RuncDesk:
     spec = DeskSpec(computer=str(uuid.uuid4()), image=image, memory_mb=64, cpus=0.5)
     desk = engine.create(spec, command=["/" + "/".join(PROBE_PROGRAM), "60"])
     if desk.state() != "running":

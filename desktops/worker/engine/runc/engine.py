@@ -36,7 +36,7 @@ from desktops.worker.engine.base import (
     OwnedDesk,
     SweepReport,
 )
-from desktops.worker.engine.docker import SESSION_LOG, DockerEngine, connect_in, open_in
+from desktops.worker.engine.docker import SESSION_LOG, ContainerDesk, DockerEngine, connect_in, open_in
 from desktops.worker.engine.podman import CRIU_SETTINGS, LOOPBACK
 
 from . import oci, overlay, seccomp
@@ -136,7 +136,7 @@ class RuncEngine:
     def images(self) -> list[Image]:
         return self.containers.images()
 
-    def create(self, spec: DeskSpec, command: list[str] | None = None) -> Desk:
+    def create(self, spec: DeskSpec, command: list[str] | None = None) -> RuncDesk | ContainerDesk:
         """From the image's saved desktop if there is one, else from its beginning; `command` in place of the
         session, for a probe."""
         if spec.egress != "none":
