@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -12,9 +13,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from desktops.images.build import build
-from desktops.worker.engine.base import DeskSpec, Engine, Image
+from desktops.worker.engine.base import DeskSpec, Engine, Image, SavingEngine
 from desktops.worker.engine.choose import open_engine
 from desktops.worker.engine.provision import client, ensure_engine
+from desktops.worker.warm import Warmer
 
 TEMPLATE = "basic"
 FEWEST = 3
@@ -56,6 +58,14 @@ def site(home: Path, folder: Path, progress: Progress) -> Iterator[Site]:
             with contextlib.closing(client(address)) as builder:
                 build(builder, TEMPLATE, progress)
         yield Site(engine, address, _images(engine)[-1], folder)
+
+
+def keep_warm(site: Site) -> bool:
+    """Have a saved desktop to start from, as a worker does; False where this machine can save none."""
+    if not isinstance(site.engine, SavingEngine):
+        return False
+    Warmer(site.engine, threading.Event()).keep_up([site.image.digest])
+    return site.engine.has_state(site.image.digest)
 
 
 def repeat(measure: Callable[[], T], times: int, seconds: float) -> list[T]:
