@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
+from uuid import UUID
 
 from desktops.models import Assignment, Computer
 
@@ -11,20 +14,27 @@ class BadRecord(ValueError):
     """The record cannot be applied; the worker is told why."""
 
 
-class Handler(Protocol):
-    """All methods run inside the transaction that applies the record, under `lock`."""
+class Batch(Protocol):
+    """Assignments of one kind, loaded and locked, while records of them are applied one after another."""
 
-    def lock(self, subject: Any) -> None:
-        """Lock what the assignment belongs to, before the assignment itself is locked (one order everywhere)."""
-
-    def record(self, assignment: Assignment, record: dict[str, Any], computer: Computer | None) -> bool:
+    def record(self, assignment: Assignment, record: Any, computer: Computer | None) -> bool:
         """Apply one record; True when it was the last of the assignment. Raises BadRecord."""
+
+    def computer_settled(self, assignment: Assignment, computer: Computer, cost: Any) -> None:
+        """A computer of the assignment is gone and paid for."""
 
     def lost(self, assignment: Assignment) -> None:
         """The lease ran out: whatever comes later is refused."""
 
-    def computer_settled(self, assignment: Assignment, computer: Computer, cost: Any) -> None:
-        """A computer of the assignment is gone and paid for."""
+
+class Handler(Protocol):
+    """All methods run inside the transaction that changes the assignments."""
+
+    def lock(self, subject: Any) -> None:
+        """Lock what the assignment belongs to, before the assignment itself is locked (one order everywhere)."""
+
+    def batch(self, assignments: Collection[UUID]) -> AbstractContextManager[Batch]:
+        """Lock what they belong to and load it; what the batch has changed is written when the context ends well."""
 
 
 _handlers: dict[str, Handler] = {}

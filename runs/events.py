@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from console.doorbell import ring
 
 from .models import Attempt, Event, Run
+from .pending import write
 
 
 class RunEvent(BaseModel):
@@ -158,10 +159,9 @@ def append(run: Run, event: RunEvent, *, attempt: Attempt | None = None, at: dat
     The caller holds the lock on the run's row: that is what makes the sequence gapless.
     """
     run.last_seq += 1
-    run.save(update_fields=["last_seq"])
-    ring(f"run.{run.pk}")
+    write(run, run, "last_seq")
     data: dict[str, Any] = event.model_dump(mode="json")
-    return Event.objects.create(
+    row = Event(
         run=run,
         seq=run.last_seq,
         at=at or timezone.now(),
@@ -170,3 +170,11 @@ def append(run: Run, event: RunEvent, *, attempt: Attempt | None = None, at: dat
         attempt_number=attempt.number if attempt else None,
         data=data,
     )
+    bell = f"run.{run.pk}"
+    if run.pending is None:
+        row.save(force_insert=True)
+        ring(bell)
+    else:
+        run.pending.events.append(row)
+        run.pending.bells[bell] = None
+    return row

@@ -70,11 +70,15 @@ def computer_ready(computer: Computer, record: protocol.ComputerReady) -> None:
     computer.save(update_fields=["ready_at", "ready_seconds"])
 
 
-def computer_stopped(assignment: Assignment, computer: Computer, *, at: datetime, reason: str) -> Decimal:
-    """Settle a desktop that was seen to be gone. Once: a second word about it changes nothing. Returns its cost."""
+def computer_stopped(
+    assignment: Assignment, computer: Computer, *, at: datetime, reason: str
+) -> Decimal | None:
+    """Settle a desktop that was seen to be gone and return its cost, of which the caller tells the handler.
+
+    Once: a second word about it changes nothing and returns None."""
     entry = LedgerEntry.objects.select_for_update(no_key=True).get(subject=computer.pk)
     if entry.settled_at is not None:
-        return entry.cost or Decimal(0)
+        return None
     stopped_at = max(min(at, timezone.now()), computer.started_at)
     seconds = Decimal((stopped_at - computer.started_at).total_seconds()).quantize(
         Decimal("0.001"), rounding=ROUND_UP
@@ -94,7 +98,6 @@ def computer_stopped(assignment: Assignment, computer: Computer, *, at: datetime
     computer.save(update_fields=["stopped_at", "stop_reason"])
     if assignment.status not in Assignment.LIVE:
         release_rest(assignment)
-    handler_for(assignment.kind).computer_settled(assignment, computer, cost)
     return cost
 
 
@@ -105,6 +108,8 @@ def presume_gone(computer: Computer) -> None:
     assignment = Assignment.objects.select_for_update(no_key=True).get(pk=computer.assignment_id)
     computer.refresh_from_db()
     if computer.stopped_at is None:
-        computer_stopped(
-            assignment, computer, at=assignment.paid_until, reason="its worker was lost; it ended itself"
-        )
+        reason = "its worker was lost; it ended itself"
+        cost = computer_stopped(assignment, computer, at=assignment.paid_until, reason=reason)
+        if cost is not None:
+            with handler_for(assignment.kind).batch([assignment.pk]) as batch:
+                batch.computer_settled(assignment, computer, cost)

@@ -136,6 +136,7 @@ def lose(assignment: Assignment) -> bool:
     if row.status not in Assignment.LIVE or row.lease_until > timezone.now():
         return False
     end(row, status=Assignment.Status.LOST, at=timezone.now())
-    handler_for(row.kind).lost(row)
+    with handler_for(row.kind).batch([row.pk]) as batch:
+        batch.lost(row)
     ring(f"worker.{row.worker_id}")
     return True

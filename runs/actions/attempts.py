@@ -9,6 +9,7 @@ from django.utils import timezone
 from desktops.models import Assignment, Computer, Worker
 from runs.events import AttemptEnded, AttemptOffered, RoundCreated, TryFailed, append
 from runs.models import Attempt, AttemptTry, Run
+from runs.pending import write
 
 A = Attempt.Status
 V = Attempt.Verifier
@@ -76,13 +77,13 @@ def change(run: Run, attempt: Attempt, **fields: Any) -> None:
     before = _counted(attempt)
     for name, value in fields.items():
         setattr(attempt, name, value)
-    attempt.save(update_fields=list(fields))
+    write(run, attempt, *fields)
     after = _counted(attempt)
     moved = [name for name in after if after[name] != before[name]]
     for name in moved:
         setattr(run, name, getattr(run, name) + after[name] - before[name])
     if moved:
-        run.save(update_fields=moved)
+        write(run, run, *moved)
 
 
 def begin_try(run: Run, attempt: Attempt, assignment: Assignment, worker: Worker) -> AttemptTry:
@@ -106,7 +107,7 @@ def fail_try(
     """An infrastructure fault ended a try: play the attempt again, or end it without a verdict. Never a Fail."""
     one.ok, one.ended_at = False, timezone.now()
     one.invalid_reasons, one.detail, one.checker_error = reasons, detail, checker_error
-    one.save(update_fields=["ok", "ended_at", "invalid_reasons", "detail", "checker_error"])
+    write(run, one, "ok", "ended_at", "invalid_reasons", "detail", "checker_error")
     if (
         attempt.tries < attempt.tries_allowed
         and not NOT_RETRIED.intersection(reasons)
@@ -148,7 +149,7 @@ def _outcome(attempt: Attempt) -> str | None:
     return Attempt.Outcome.SUCCESS if (attempt.reward or 0) >= 1.0 else Attempt.Outcome.FAIL
 
 
-def on_computer(attempt: Attempt, one: AttemptTry, computer: Computer) -> None:
+def on_computer(run: Run, attempt: Attempt, one: AttemptTry, computer: Computer) -> None:
     attempt.computer = one.computer = computer
-    attempt.save(update_fields=["computer"])
-    one.save(update_fields=["computer"])
+    write(run, attempt, "computer")
+    write(run, one, "computer")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime, timedelta
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from django.db import models
 from django.db.models import F, Q
@@ -14,6 +14,9 @@ from desktops.models import TemplateVersion
 from runs import limits
 
 from .task import TaskSet
+
+if TYPE_CHECKING:
+    from runs.pending import Pending
 
 
 class RunQuerySet(WorkspaceRowQuerySet):
@@ -113,6 +116,9 @@ class Run(models.Model):
     earlier_seconds = models.FloatField(default=0, help_text="What it had lasted before that.")
 
     objects = RunQuerySet.as_manager()
+
+    # While a batch of records is applied: what is not written yet. See runs.pending.
+    pending: Pending | None = None
 
     class Meta:
         constraints = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -26,15 +27,15 @@ def test_a_pass_that_commits_an_offer_does_not_wait_for_a_report_in_the_making(
     new_run()
     one_pass()
     seen: list[object] = []
-    lock = AttemptHandler.lock
+    batch = AttemptHandler.batch
 
-    def check_meanwhile(handler: AttemptHandler, subject: uuid.UUID) -> None:
+    def check_meanwhile(handler: AttemptHandler, assignments: Collection[uuid.UUID]) -> Any:
         other = threading.Thread(target=lambda: seen.append(_foreign_key_check(worker.worker)))
         other.start()
         other.join()
-        lock(handler, subject)
+        return batch(handler, assignments)
 
-    monkeypatch.setattr(AttemptHandler, "lock", check_meanwhile)
+    monkeypatch.setattr(AttemptHandler, "batch", check_meanwhile)
     worker.start(worker.offered()[0])
     assert seen
     assert set(seen) == {True}
