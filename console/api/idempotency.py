@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from django.db import transaction
 from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,6 +19,12 @@ from console.models import IdempotentReply, Workspace
 
 from .problems import FieldProblem, InvalidRequest, Problem
 
+KEY: Final = OpenApiParameter(
+    "Idempotency-Key",
+    str,
+    OpenApiParameter.HEADER,
+    description="The same key with the same request does one thing and gets one reply; kept a day.",
+)
 KEPT_FOR: Final = timedelta(hours=24)
 LONGEST: Final = 255
 

@@ -2,6 +2,7 @@ from django.urls import URLPattern, path, re_path
 
 from console.api.views import NoSuchRoute
 
+from .again import RunRerunView, RunRetryView
 from .attempts import AttemptStepsView, AttemptView, StepScreenshotView
 from .exports import AttemptsFileView, EventsFileView
 from .provenance import RunProvenanceView, VerifierView
@@ -18,6 +19,8 @@ urlpatterns: list[URLPattern] = [
     path("runs", RunListView.as_view(), name="api-runs"),
     path("runs/<uuid:id>", RunView.as_view(), name="api-run"),
     path("runs/<uuid:id>/cancel", RunCancelView.as_view(), name="api-run-cancel"),
+    path("runs/<uuid:id>/rerun", RunRerunView.as_view(), name="api-run-rerun"),
+    path("runs/<uuid:id>/retry-invalid", RunRetryView.as_view(), name="api-run-retry"),
     path("runs/<uuid:id>/attempts", RunAttemptsView.as_view(), name="api-run-attempts"),
     path("runs/<uuid:id>/events", RunEventsView.as_view(), name="api-run-events"),
     path("runs/<uuid:id>/attempts.<export:form>", AttemptsFileView.as_view(), name="api-run-attempts-file"),

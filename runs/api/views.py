@@ -8,12 +8,12 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from console.api.idempotency import once
+from console.api.idempotency import KEY, once
 from console.api.problems import FieldProblem, InvalidRequest, Problem
 from console.api.views import WorkspaceList, WorkspaceView
 from console.models import Scope, Workspace
@@ -54,14 +54,7 @@ class RunListView(WorkspaceList):
         description="The reply is the run in its queued state. A refused document stores nothing.",
         request=RunSpecSerializer,
         responses={201: RunSerializer},
-        parameters=[
-            OpenApiParameter(
-                "Idempotency-Key",
-                str,
-                OpenApiParameter.HEADER,
-                description="The same key with the same document gives the same run; kept a day.",
-            )
-        ],
+        parameters=[KEY],
         tags=["runs"],
     )
     def post(self, request: Request) -> Response:
@@ -131,17 +124,20 @@ class RunCancelView(WorkspaceView):
         description="For its creator, admins and owners. Cancelling twice is no error; one that has ended is a 409.",
         request=None,
         responses={200: RunSerializer},
+        parameters=[KEY],
         tags=["runs"],
     )
     def post(self, request: Request, id: UUID) -> Response:
-        run = run_or_404(self.workspace, id)
+        return once(request, self.workspace, lambda: self._cancel(run_or_404(self.workspace, id)))
+
+    def _cancel(self, run: Run) -> Response:
         try:
             cancel_run(run, actor=self.actor)
         except NotCancellable as error:
             raise Problem(status.HTTP_409_CONFLICT, "run_ended", str(error)) from error
         except MayNotCancel as error:
             raise Problem(status.HTTP_403_FORBIDDEN, "may_not_cancel", str(error)) from error
-        return Response(RunSerializer(run_or_404(self.workspace, id)).data)
+        return Response(RunSerializer(run_or_404(self.workspace, run.pk)).data)
 
 
 @extend_schema(summary="Attempts of a run", description="By number.", tags=["runs"])

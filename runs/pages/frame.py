@@ -82,9 +82,16 @@ def frame(request: WorkspaceRequest, run: Run, tab: str) -> dict[str, Any]:
         "may_change_caps": not run.is_terminal
         and not run.stop_reason
         and may_cancel(run, request.membership),
+        "may_retry": may_retry(run) and may_cancel(run, request.membership),
         "rerun_url": optional_address("run-rerun", slug, run.number),
         "provenance_url": optional_address("run-provenance-page", slug, run.number),
     }
+
+
+def may_retry(run: Run) -> bool:
+    """Whether there may be attempts to try again: a bound from the counters. The verb counts them."""
+    ending = bool(run.stop_reason) and not run.is_terminal
+    return run.status != Run.Status.CANCELLED and not ending and run.finished > run.valid
 
 
 def render_tab(

@@ -11,6 +11,7 @@ from .home import home
 from .metrics import metrics
 from .overview import overview
 from .provenance import export
+from .retry import retry
 from .rollouts import download as attempts_file
 from .rollouts import rollouts
 from .run_list import run_list
@@ -33,6 +34,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:number>/provenance.json", export, name="run-provenance-page"),
     path("runs/<int:number>/cancel/", cancel, name="run-cancel"),
     path("runs/<int:number>/caps/", caps, name="run-caps"),
+    path("runs/<int:number>/retry/", retry, name="run-retry"),
     path("runs/<int:number>/attempts/<int:attempt>/", attempt, name="attempt"),
     path("runs/<int:number>/attempts/<int:attempt>/card/", card, name="attempt-card"),
 ]

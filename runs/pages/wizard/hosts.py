@@ -50,6 +50,22 @@ def version_of(workspace: Workspace, draft: Draft) -> TemplateVersion | None:
     return versions.filter(status=TemplateVersion.Status.PUBLISHED).select_related("template").first()
 
 
+def newer_with_a_worker(workspace: Workspace, old: TemplateVersion) -> TemplateVersion | None:
+    """The newest published version of the same template that a connected worker has, if none has the old one."""
+    connected = workers(workspace)
+    if old.status == TemplateVersion.Status.PUBLISHED and _has(connected, old):
+        return None
+    newer = TemplateVersion.objects.filter(
+        template=old.template_id, version__gt=old.version, status=TemplateVersion.Status.PUBLISHED
+    )
+    found = newer.select_related("template").order_by("-version")
+    return next((version for version in found if _has(connected, version)), None)
+
+
+def _has(connected: list[Worker], version: TemplateVersion) -> bool:
+    return any(worker.has_image(version.template.name, version.digest) for worker in connected)
+
+
 def choices(workspace: Workspace, draft: Draft) -> list[Choice]:
     """Every version, those that cannot be chosen last. Suggested: the cheapest that runs all tasks."""
     hosts = workers(workspace)

@@ -106,14 +106,28 @@ def discard(request: WorkspaceRequest) -> HttpResponseRedirect:
 
 
 @workspace_page
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 def rerun(request: WorkspaceRequest, number: int) -> HttpResponse:
-    """The document of an earlier run becomes the draft; it is reviewed, and launched by hand."""
-    run = get_object_or_404(Run.objects.for_workspace(request.workspace), number=number)
+    """POST: the document of an earlier run becomes the draft; it is reviewed, and launched by hand.
+
+    GET, as of an address that somebody has kept, leads to the run.
+    """
+    runs = Run.objects.for_workspace(request.workspace).select_related("template_version__template")
+    run = get_object_or_404(runs, number=number)
+    if request.method != "POST":
+        return redirect("run", request.workspace.slug, run.number)
     draft = Draft(request.workspace, request.user)
     draft.replace(run.spec)
     messages.info(request, f"This is the request of #{run.number}, to be launched again.")
-    return _to(request, draft.first_open())
+    newer = hosts.newer_with_a_worker(request.workspace, run.template_version)
+    if newer is None:
+        return _to(request, draft.first_open())
+    old = run.template_version
+    messages.warning(
+        request,
+        f"No connected worker has {old} now; one has {newer}, which is newer. Choose it here, or keep {old} and wait.",
+    )
+    return _to(request, ENVIRONMENT)
 
 
 def _save(request: WorkspaceRequest, draft: Draft, here: Step) -> HttpResponse:

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from drf_spectacular.generators import SchemaGenerator
 from rest_framework.test import APIClient
 
+from console.models import Workspace
 from runs.models import Run
-from tests.factories import document
+from tests.factories import RunFactory, document
 
 
 @pytest.mark.django_db(transaction=True)
@@ -37,3 +39,28 @@ def test_a_race_makes_one_run_and_both_get_it(
     assert len({reply.json()["id"] for reply in replies}) == 1
     assert Run.objects.count() == 1
     assert sum("Idempotency-Replayed" in reply for reply in replies) == 3
+
+
+def posts() -> list[str]:
+    """The addresses that the OpenAPI document has a POST for: a new one cannot be forgotten."""
+    schema = SchemaGenerator().get_schema(request=None, public=True)
+    return [path for path, operations in schema["paths"].items() if "post" in operations]
+
+
+def test_every_post_documents_the_key() -> None:
+    schema = SchemaGenerator().get_schema(request=None, public=True)
+    for path in posts():
+        names = [one["name"] for one in schema["paths"][path]["post"].get("parameters", [])]
+        assert "Idempotency-Key" in names, path
+
+
+def test_every_post_reads_the_key_before_it_acts(api: Callable[..., APIClient], workspace: Workspace) -> None:
+    run = RunFactory(workspace=workspace, status="running")
+    tried = posts()
+    assert "/v1/runs" in tried
+    for path in tried:
+        address = path.replace("{id}", str(run.pk))
+        assert "{" not in address, f"{path}: give this test something to put in"
+        reply = api().post(address, {}, headers={"Idempotency-Key": "k" * 256})
+        assert reply.status_code == 422, path
+        assert [error["field"] for error in reply.json()["errors"]] == ["Idempotency-Key"], path
