@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NoReturn
 
+from rest_framework import status
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import JSONRenderer
 
-from .problems import too_large
+from console.redaction import REFUSED, holds_secret
+
+from .problems import Problem, too_large
 
 MAX_BYTES: Final = 1 << 20
 
@@ -32,7 +35,7 @@ class ExactJSONParser(BaseParser):
         if len(data) > MAX_BYTES:
             raise too_large(MAX_BYTES)
         try:
-            return json.loads(
+            value = json.loads(
                 data.decode(),
                 parse_float=Decimal,
                 parse_constant=_no_constant,
@@ -42,6 +45,21 @@ class ExactJSONParser(BaseParser):
             raise ParseError(f"The body is not JSON: {error}") from error
         except RecursionError as error:
             raise ParseError("The body is not JSON that can be read: nested too deeply.") from error
+        if any(holds_secret(text) for text in _texts(value)):
+            raise Problem(status.HTTP_400_BAD_REQUEST, "misplaced_secret", REFUSED)
+        return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield name
+            yield from _texts(part)
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -15,9 +15,12 @@ from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.signals import got_request_exception
 from django.db import InterfaceError, OperationalError
-from django.http import Http404
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.views import defaults as default_views
 from rest_framework import exceptions, serializers, status
 from rest_framework.response import Response
+
+from console.redaction import redact, redacted
 
 log = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 5
@@ -92,14 +95,27 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     return Response(body(problem), status=problem.status_code, headers=headers, content_type=CONTENT_TYPE)
 
 
+def plain(status_code: int, code: str, detail: str) -> JsonResponse:
+    """A problem document from outside of a view, where DRF does not answer."""
+    problem = Problem(status_code, code, detail)
+    return JsonResponse(body(problem), status=status_code, content_type=CONTENT_TYPE)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Django's answer to what it cannot read: a wrong Host, a broken form, too many fields. A page, but under /v1."""
+    if request.path.startswith("/v1/"):
+        return plain(status.HTTP_400_BAD_REQUEST, "malformed", "The request cannot be read.")
+    return default_views.bad_request(request, exception)
+
+
 def body(problem: Problem) -> dict[str, Any]:
     return {
         "type": "about:blank",
         "title": HTTPStatus(problem.status_code).phrase,
         "status": problem.status_code,
         "code": problem.code,
-        "detail": str(problem.detail),
-        "errors": problem.errors,
+        "detail": redact(str(problem.detail)),
+        "errors": redacted(problem.errors),
     }
 
 
