@@ -13,8 +13,14 @@ http = get_asgi_application()
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
+from django.conf import settings
 from django.urls import path, re_path
 from django.utils.module_loading import import_string
+
+from console import presence
+
+if not settings.TESTING:  # tests load the application without being a console
+    presence.announce()
 
 # The apps are named by string, as in urls.py: this floor imports none of those above it.
 worker_sockets = import_string("desktops.sockets.worker_sockets")

@@ -27,7 +27,8 @@ def ring(*bells: str) -> None:
             cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, bell])
 
 
-def _connection_arguments() -> dict[str, object]:
+def connection_arguments() -> dict[str, object]:
+    """What psycopg needs to dial the console's own database."""
     arguments = connection.get_connection_params()
     for django_only in ("context", "cursor_factory", "prepare_threshold"):
         arguments.pop(django_only, None)
@@ -36,7 +37,7 @@ def _connection_arguments() -> dict[str, object]:
 
 def listen_blocking(seconds: float) -> Iterator[set[str]]:
     """Yield the bells rung, at least each `seconds` (then maybe none). For the supervisor's loop."""
-    with psycopg.connect(**_connection_arguments(), autocommit=True) as link:  # type: ignore[arg-type]
+    with psycopg.connect(**connection_arguments(), autocommit=True) as link:  # type: ignore[arg-type]
         link.execute(f"LISTEN {CHANNEL}")
         while True:
             yield {notice.payload for notice in link.notifies(timeout=seconds, stop_after=1)}
@@ -77,7 +78,7 @@ class Switchboard:
         while True:
             try:
                 async with await psycopg.AsyncConnection.connect(
-                    **_connection_arguments(),  # type: ignore[arg-type]
+                    **connection_arguments(),  # type: ignore[arg-type]
                     autocommit=True,
                 ) as link:
                     await link.execute(f"LISTEN {CHANNEL}")

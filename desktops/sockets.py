@@ -116,9 +116,14 @@ class WorkerConsumer(AsyncWebsocketConsumer):
         if self.worker is not None:
             await self._refuse("bad_message", "This socket has said hello; dial again to say it anew.")
             return
-        self.worker = await database_sync_to_async(report.connect)(
-            token=self.token, hello=hello, connection=self.connection
-        )
+        try:
+            self.worker = await database_sync_to_async(report.connect)(
+                token=self.token, hello=hello, connection=self.connection
+            )
+        except report.NameTaken as taken:
+            await self._refuse("name_taken", str(taken))
+            await self.close(SUPERSEDED)
+            return
         await self._send(messages.Welcome(worker=str(self.worker.pk), applied=self.worker.applied))
         if self.pusher is None:
             self.pusher = asyncio.create_task(self._push_on_bell())

@@ -14,6 +14,7 @@ import psycopg
 from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
+from console import presence
 from console.doorbell import listen_blocking
 from desktops.actions import computers, lease
 from desktops.models import Assignment, Computer
@@ -25,19 +26,22 @@ TICK_SECONDS = 1.0
 LEADER_LOCK = 0x6465736B  # "desk"
 
 
-def one_pass() -> None:
+def one_pass(*, hearing: bool = True) -> None:
     """Lose what went quiet, settle what ended by itself, advance every run that has not ended.
+
+    `hearing`: whether some console is there to hear workers; while none is, their silence is not held against them.
 
     Each of these is a transaction of its own, and one that breaks keeps none of the others waiting: it is in the
     log, and the next pass tries it again.
     """
     now = timezone.now()
-    for assignment in Assignment.objects.live().filter(lease_until__lt=now).order_by("lease_until"):
+    quiet = Assignment.objects.live().filter(lease_until__lt=now).select_related("worker")
+    for assignment in quiet.order_by("lease_until") if hearing else []:
         with _alone(f"Losing {assignment}"):
-            if lease.lose(assignment):
+            if not lease.may_return(assignment) and lease.lose(assignment):
                 log.warning("Lost %s", assignment)
     unpaid = Computer.objects.held().exclude(assignment__status__in=Assignment.LIVE)
-    for computer in unpaid.filter(assignment__paid_until__lt=now).select_related("assignment"):
+    for computer in unpaid.filter(computers.over(now)).select_related("assignment"):
         with _alone(f"Settling {computer.pk}"):
             computers.presume_gone(computer)
     for run_id in Run.objects.active().order_by("created_at").values_list("pk", flat=True):
@@ -75,7 +79,7 @@ def supervise(stopping: Callable[[], bool]) -> None:
 
 
 def _lead_while_connected(stopping: Callable[[], bool]) -> None:
-    leading = False
+    leading = hearing = False
     for _ in listen_blocking(TICK_SECONDS):
         if stopping():
             return
@@ -84,5 +88,7 @@ def _lead_while_connected(stopping: Callable[[], bool]) -> None:
             if not leading:
                 continue
             log.info("Leading.")
+        heard_before, hearing = hearing, presence.anybody()
+        if hearing and not heard_before:
             lease.grace()
-        one_pass()
+        one_pass(hearing=hearing)

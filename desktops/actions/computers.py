@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import ROUND_UP, Decimal
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 from console.actions.budgets import cost_of, settle
@@ -101,15 +101,23 @@ def computer_stopped(
     return cost
 
 
+def over(now: datetime) -> Q:
+    """Computers that, if their worker is lost, have ended themselves by now."""
+    told = Q(assignment__told_until__lt=now)
+    return told | Q(assignment__told_until=None, assignment__paid_until__lt=now)
+
+
 @transaction.atomic
 def presume_gone(computer: Computer) -> None:
-    """A lost worker's desktop: its guest agent ends it at `paid_until`, so that is when its money ends."""
+    """A lost worker's desktop: its guest agent ends it when the paid time that it knows of is over, and that is when
+    its money ends. What was paid later reached nobody."""
     handler_for(computer.assignment.kind).lock(computer.assignment.subject)
     assignment = Assignment.objects.select_for_update(no_key=True).get(pk=computer.assignment_id)
     computer.refresh_from_db()
     if computer.stopped_at is None:
         reason = "its worker was lost; it ended itself"
-        cost = computer_stopped(assignment, computer, at=assignment.paid_until, reason=reason)
+        ended = assignment.told_until or assignment.paid_until
+        cost = computer_stopped(assignment, computer, at=ended, reason=reason)
         if cost is not None:
             with handler_for(assignment.kind).batch([assignment.pk]) as batch:
                 batch.computer_settled(assignment, computer, cost)

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Count, F, Q
 from django.utils import timezone
 
 from console.actions.budgets import BudgetExhausted, affordable, cost_of, release, reserve, seconds_for
@@ -74,6 +75,7 @@ def offer(
         rate_usd_per_hour=rate_usd_per_hour,
         reserved=amount,
         paid_until=now + granted,
+        told_until=now + granted,
         lease_until=now + timedelta(seconds=LEASE_SECONDS),
     )
     ring(f"worker.{worker.pk}")
@@ -89,8 +91,9 @@ def extend(assignment: Assignment) -> Assignment:
     now = timezone.now()
     if assignment.paid_until - now > SLICE / 2:
         return assignment
-    granted, amount = _hold(assignment.budget, assignment.rate_usd_per_hour, SLICE)
-    assignment.paid_until = max(assignment.paid_until, now) + granted
+    paid = max(assignment.paid_until, now)
+    granted, amount = _hold(assignment.budget, assignment.rate_usd_per_hour, now + SLICE - paid)
+    assignment.paid_until = paid + granted
     assignment.reserved += amount
     assignment.save(update_fields=["paid_until", "reserved"])
     ring(f"worker.{assignment.worker_id}")
@@ -126,6 +129,27 @@ def grace() -> None:
     """Give every lease its full length again: nobody looked after them for a while, which is no worker's fault."""
     until = timezone.now() + timedelta(seconds=LEASE_SECONDS)
     Assignment.objects.live().filter(lease_until__lt=until).update(lease_until=until)
+
+
+def may_return(assignment: Assignment) -> bool:
+    """Whether a quiet worker's work is better left to it: it plays on without us, and may bring its verdict yet.
+
+    Only as long as its desktop is paid for, it was not told to stop, its worker has not come back without it, and
+    nobody else is free to begin anew.
+    """
+    if assignment.status != Assignment.Status.HELD or assignment.paid_until < timezone.now():
+        return False
+    return not assignment.worker.is_connected and not _somebody_else(assignment)
+
+
+def _somebody_else(assignment: Assignment) -> bool:
+    others = Worker.objects.filter(workspace=assignment.workspace_id, paused=False).connected()
+    held = Count("assignments", filter=Q(assignments__status__in=Assignment.LIVE))
+    pin = assignment.payload["template"]
+    return any(
+        worker.has_image(pin["name"], pin["digest"])
+        for worker in others.exclude(pk=assignment.worker_id).annotate(held=held).filter(held__lt=F("slots"))
+    )
 
 
 @transaction.atomic

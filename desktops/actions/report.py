@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from console.models import Token
+from console.redaction import redacted
 from desktops.models import Assignment, Worker
 from desktops.protocol import messages
 
@@ -20,11 +21,16 @@ Status = Assignment.Status
 
 @transaction.atomic
 def connect(*, token: Token, hello: messages.Hello, connection: uuid.UUID) -> Worker:
-    """The worker is here, with this spool. The newest socket of a name speaks for it."""
+    """The worker is here, with this spool. The newest socket of a spool speaks for it. Raises NameTaken."""
     worker, _ = Worker.objects.select_for_update(no_key=True).get_or_create(
         workspace=token.workspace, name=hello.name
     )
     instance = uuid.UUID(hello.instance)
+    if worker.instance not in (None, instance) and worker.is_connected:
+        raise NameTaken(
+            f"Another worker named {hello.name} is connected, with a data folder of its own. "
+            "Give each worker a DESKYARD_WORKER_NAME of its own."
+        )
     if worker.instance != instance:
         worker.instance, worker.applied = instance, 0
     for name in (
@@ -36,7 +42,7 @@ def connect(*, token: Token, hello: messages.Hello, connection: uuid.UUID) -> Wo
         "cannot_fork_because",
         "slots",
     ):
-        setattr(worker, name, getattr(hello, name))
+        setattr(worker, name, redacted(getattr(hello, name)))
     worker.cpus, worker.memory_mb = hello.cpus, hello.memory_mb
     worker.images = [image.model_dump() for image in hello.images]
     worker.connected, worker.connection, worker.last_seen_at = True, connection, timezone.now()
@@ -64,14 +70,21 @@ def heartbeat(*, worker: Worker, connection: uuid.UUID, beat: messages.Heartbeat
 
 
 def _renew(worker: Worker, held: list[messages.Held]) -> None:
-    epochs = {as_uuid(item.assignment): item.epoch for item in held}
+    named = {as_uuid(item.assignment): item for item in held}
     rows = (
         Assignment.objects.select_for_update(no_key=True)
-        .filter(worker=worker, pk__in=epochs)
+        .filter(worker=worker, pk__in=named)
         .live()
         .order_by("pk")
     )
-    current = [row.pk for row in rows if row.epoch == epochs[row.pk]]
+    current = []
+    for row in rows:
+        if row.epoch != named[row.pk].epoch:
+            continue
+        current.append(row.pk)
+        told = named[row.pk].paid_until
+        if told is not None and told != row.told_until:
+            Assignment.objects.filter(pk=row.pk).update(told_until=min(told, row.paid_until))
     until = timezone.now() + timedelta(seconds=messages.LEASE_SECONDS)
     Assignment.objects.filter(pk__in=current).update(lease_until=until)
     Assignment.objects.filter(pk__in=current, status=Status.OFFERED).update(status=Status.HELD)
@@ -81,6 +94,10 @@ def _renew(worker: Worker, held: list[messages.Held]) -> None:
 class Applied:
     number: int
     refused: list[messages.Refused]
+
+
+class NameTaken(Exception):
+    """Another worker of this name is there; two would take turns and lose each other's work."""
 
 
 class Superseded(Exception):

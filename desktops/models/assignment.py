@@ -8,6 +8,7 @@ from typing import Self
 
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 
 from console.models import Budget, Workspace, WorkspaceRowQuerySet
 from console.models.budget import money_field
@@ -42,6 +43,9 @@ class Assignment(models.Model):
     stop_reason = models.CharField(max_length=100, blank=True)
     lease_until = models.DateTimeField()
     paid_until = models.DateTimeField()
+    told_until = models.DateTimeField(
+        null=True, blank=True, help_text="The paid_until that its worker was last known to go by."
+    )
     rate_usd_per_hour = money_field()
     reserved = money_field(
         default=Decimal(0), help_text="Held in the budgets for desktops of this assignment."
@@ -72,3 +76,8 @@ class Assignment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject} on {self.worker} (epoch {self.epoch}, {self.status})"
+
+    @property
+    def is_quiet(self) -> bool:
+        """Derived: its lease has run out, and nobody has called it lost."""
+        return self.status in self.LIVE and self.lease_until < timezone.now()

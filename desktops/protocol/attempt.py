@@ -24,6 +24,7 @@ InvalidReason = Literal[
     "paid_until_reached",  # the desktop was stopped because nothing paid for it any longer
     "human_intervened",  # somebody took the desktop over
     "upload_failed",  # a screenshot or evidence file could not be stored
+    "worker_stopped",  # the worker was shut down, or started again, while the attempt was playing
     "worker_fault",  # the worker itself broke; the detail says where
 ]
 

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from desktops.protocol.attempt import AttemptOrder
@@ -77,7 +78,7 @@ async def _serve(config: Config, engine: Engine, spool: Spool, stop: asyncio.Eve
         facts=facts,
         spool=spool,
         blobs=blobs,
-        kinds={"attempt": _attempts(engine, facts)},
+        kinds={"attempt": _attempts(engine, facts, config.scratch)},
     )
     await asyncio.to_thread(host.start)
     log.info("%s desktops, %d at once; %s", facts.name, host.slots, facts.isolation)
@@ -108,7 +109,7 @@ async def _serve(config: Config, engine: Engine, spool: Spool, stop: asyncio.Eve
         raise results[0]
 
 
-def _attempts(engine: Engine, facts: EngineFacts) -> Any:
+def _attempts(engine: Engine, facts: EngineFacts, scratch: Path) -> Any:
     def build(
         payload: dict[str, Any], recorder: Recorder, paid_until: datetime, closing: threading.Event
     ) -> AttemptRun:
@@ -119,6 +120,7 @@ def _attempts(engine: Engine, facts: EngineFacts) -> Any:
             recorder=recorder,
             paid_until=paid_until,
             closing=closing,
+            scratch=scratch,
         )
 
     return build

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import tempfile
 import threading
 import time
@@ -58,10 +57,12 @@ class AttemptRun:
         recorder: Recorder,
         paid_until: datetime,
         closing: threading.Event | None = None,
+        scratch: Path | None = None,
     ) -> None:
         self._order = order
         self._engine, self._engine_name, self._recorder = engine, engine_name, recorder
         self._paid_until = paid_until
+        self._scratch = scratch  # None: the machine's own temporary folder
         self._closing = closing or threading.Event()  # set: the process ends, nothing may insist any longer
         self._computer: Computer | None = None
         self._computer_id = str(uuid.uuid4())
@@ -102,13 +103,13 @@ class AttemptRun:
     def run(self) -> None:
         """Play to the end. Raises nothing but what the process itself cannot go on with."""
         fault: Fault | None = None
-        folder = Path(tempfile.mkdtemp(prefix="deskyard-attempt-"))
         try:
-            self._play(folder)
+            with tempfile.TemporaryDirectory(
+                prefix="deskyard-attempt-", dir=self._scratch, ignore_cleanup_errors=True
+            ) as folder:
+                self._play(Path(folder))
         except Exception as error:  # noqa: BLE001 (the classifier names every one of them)
             fault = self._classify(error)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
         self._phase = Phase.STOPPING
         reason = "finished" if fault is None else fault.reason or "stopped"
         try:

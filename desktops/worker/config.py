@@ -30,6 +30,11 @@ class Config:
     log_level: str = "INFO"
 
     @property
+    def scratch(self) -> Path:
+        """Where running attempts keep their files; whatever an earlier process left there goes at the start."""
+        return self.home / "attempts"
+
+    @property
     def websocket_url(self) -> str:
         """`http://console:8000` → `ws://console:8000/ws/worker`."""
         scheme, rest = self.url.split("://", 1)

@@ -58,6 +58,10 @@ class _Resync(Exception):
     """The connection must be made anew so that both sides agree on numbers again."""
 
 
+class _TurnedAway(Exception):
+    """The console does not want this worker as it is; it asks again now and then."""
+
+
 class Link:
     """`run` until cancelled; `poke` from any thread when the spool has something new."""
 
@@ -112,6 +116,9 @@ class Link:
                     await self._talk(socket)
             except _Resync as reason:
                 log.warning("connecting again: %s", reason)
+            except _TurnedAway as reason:
+                log.error("the console turns this worker away: %s", reason)
+                pause = SLOW_PAUSE
             except ConnectionClosed as error:
                 code = error.rcvd.code if error.rcvd is not None else 1006
                 why = CLOSE_CODES.get(code, str(error))
@@ -152,6 +159,8 @@ class Link:
                 first = messages.from_console.validate_json(frame)
             except ValidationError as error:
                 raise _Resync(f"the console's first message is none: {error.errors()[0]['msg']}") from error
+            if isinstance(first, messages.Refused) and first.code == "name_taken":
+                raise _TurnedAway(first.detail)
             if isinstance(first, messages.Refused):
                 raise _Resync(f"the console refused this worker: {first.code}: {first.detail}")
         if not isinstance(first, messages.Welcome):

@@ -21,7 +21,7 @@ from typing import Final
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Q
+from django.db.models import Count, Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from console.actions.budgets import BudgetExhausted
@@ -31,7 +31,7 @@ from desktops.actions.rates import rates_for
 from desktops.models import Assignment, TemplateVersion, Worker
 from desktops.protocol.actions import recipe_adapter
 from desktops.protocol.attempt import AttemptOrder, TemplatePin
-from runs.models import Attempt, Run
+from runs.models import Attempt, AttemptTry, Run
 
 from . import attempts
 from .stop import begin_stop, finish_if_idle, live_assignments
@@ -69,8 +69,9 @@ def advance_run(run_id: uuid.UUID) -> None:
             move_run(run, S.PREPARING, actor=SUPERVISOR)
             attempts.create_next_round(run)
         offered = offer_queued(run)
-        exhausted = offered.exhausted or pay_ahead(run)
-        follow(run, exhausted)
+        live = live_assignments(run)
+        exhausted = offered.exhausted or pay_ahead(live)
+        follow(run, live, exhausted)
 
 
 def due_to_stop(run: Run) -> tuple[str, str]:
@@ -193,11 +194,14 @@ def hand_out(run: Run, attempt: Attempt, worker: Worker, rate_usd_per_hour: Deci
     attempts.begin_try(run, attempt, assignment, worker)
 
 
-def pay_ahead(run: Run) -> BudgetExhausted | None:
-    """Extend the paid time of the run's desktops. Returns what ran out, if something did."""
+def pay_ahead(live: list[Assignment]) -> BudgetExhausted | None:
+    """Extend the paid time of the run's desktops. Returns what ran out, if something did.
+
+    One whose worker is quiet is left as it is: nobody could be told that its desktop may exist for longer.
+    """
     exhausted = None
-    for assignment in live_assignments(run):
-        if assignment.status != Assignment.Status.STOPPING:
+    for assignment in live:
+        if assignment.status != Assignment.Status.STOPPING and not assignment.is_quiet:
             try:
                 lease.extend(assignment)
             except BudgetExhausted as error:
@@ -205,7 +209,7 @@ def pay_ahead(run: Run) -> BudgetExhausted | None:
     return exhausted
 
 
-def follow(run: Run, exhausted: BudgetExhausted | None) -> None:
+def follow(run: Run, live: list[Assignment], exhausted: BudgetExhausted | None) -> None:
     """Let the status follow the attempts, and end the run when nothing is left to do or to pay with."""
     if run.finished == run.planned:
         begin_stop(run, Reason.ALL_TASKS_DONE, actor=SUPERVISOR)
@@ -219,7 +223,7 @@ def follow(run: Run, exhausted: BudgetExhausted | None) -> None:
             run, reason, actor=SUPERVISOR, detail=f"${exhausted.left:.4f} left is too little for a desktop."
         )
     else:
-        status = _status_of(run)
+        status = _status_of(run, live)
         if status != run.status:
             move_run(run, status, actor=SUPERVISOR)
 
@@ -231,7 +235,9 @@ def first_reason(run: Run) -> str:
     return str(reopened.data["reason"])
 
 
-def _status_of(run: Run) -> str:
+def _status_of(run: Run, live: list[Assignment]) -> str:
+    if any(assignment.is_quiet for assignment in live) or _plays_again(run):
+        return S.RECOVERING
     if run.running:
         # Preparing and recovering end when a desktop of the run has shown a good screen.
         return S.RUNNING if run.status in (S.RUNNING, S.VERIFYING) or _has_ready_desktop(run) else run.status
@@ -240,6 +246,17 @@ def _status_of(run: Run) -> str:
     if run.status in (S.PREPARING, S.RUNNING, S.VERIFYING) and not able_workers(run):
         return S.RECOVERING
     return run.status
+
+
+def _plays_again(run: Run) -> bool:
+    """Whether an attempt whose worker was lost is on its way to a new desktop."""
+    again = AttemptTry.objects.filter(
+        attempt__run=run, attempt__status__in=Attempt.LIVE, number=F("attempt__tries"), number__gt=1
+    ).exclude(computer__ready_at__isnull=False)
+    lost = AttemptTry.objects.filter(
+        attempt=OuterRef("attempt"), number=OuterRef("number") - 1, invalid_reasons__contains=["worker_lost"]
+    )
+    return again.filter(Exists(lost)).exists()
 
 
 def _has_ready_desktop(run: Run) -> bool:

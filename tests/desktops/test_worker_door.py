@@ -46,9 +46,12 @@ def dial(secret_for: Callable[..., str]) -> Callable[..., WebsocketCommunicator]
     return make
 
 
+SPOOL = str(uuid.uuid4())
+
+
 def hello(**changes: Any) -> dict[str, Any]:
     image = {"name": "basic", "version": 1, "digest": f"sha256:{sha256('basic@1')}"}
-    fields = {"version": "1", "instance": str(uuid.uuid4()), "name": "door", "engine": "fake", "slots": 1}
+    fields = {"version": "1", "instance": SPOOL, "name": "door", "engine": "fake", "slots": 1}
     return {"type": "hello", "images": [image], **fields, **changes}
 
 
@@ -131,7 +134,7 @@ async def test_an_offer_is_repeated_until_the_heartbeat_names_it(
     assert await welcomed.receive_json_from(5) == first
 
 
-async def test_the_newest_connection_of_a_name_wins(
+async def test_the_newest_connection_of_a_spool_wins(
     welcomed: WebsocketCommunicator, dial: Callable[..., WebsocketCommunicator]
 ) -> None:
     newer = dial()
@@ -141,6 +144,31 @@ async def test_the_newest_connection_of_a_name_wins(
     await welcomed.send_json_to({"type": "heartbeat"})
     assert (await welcomed.receive_output(5))["code"] == 4409
     await newer.disconnect()
+
+
+async def test_a_second_worker_of_the_same_name_is_turned_away_while_the_first_is_there(
+    welcomed: WebsocketCommunicator, dial: Callable[..., WebsocketCommunicator]
+) -> None:
+    second = dial()
+    await second.connect()
+    await second.send_json_to(hello(instance=str(uuid.uuid4())))
+    refusal = await second.receive_json_from(5)
+    assert (refusal["type"], refusal["code"]) == ("refused", "name_taken")
+    assert "DESKYARD_WORKER_NAME" in refusal["detail"]
+    assert (await second.receive_output(5))["code"] == 4409
+    await welcomed.send_json_to({"type": "heartbeat"})
+    assert await welcomed.receive_nothing(0.2)
+
+
+async def test_a_new_worker_takes_the_name_of_one_that_has_left(
+    dial: Callable[..., WebsocketCommunicator],
+) -> None:
+    for _ in range(2):
+        link = dial()
+        await link.connect()
+        await link.send_json_to(hello(instance=str(uuid.uuid4())))
+        assert (await link.receive_json_from(5))["type"] == "welcome"
+        await link.disconnect()
 
 
 async def test_a_superseded_sockets_reports_are_not_taken(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -33,7 +34,7 @@ class PaperWorker:
         self.instance = str(uuid.uuid4())
         self.worker = self.connect()
 
-    def connect(self) -> Worker:
+    def connect(self, held: Sequence[Assignment] = ()) -> Worker:
         self.connection = uuid.uuid4()
         image = messages.WorkerImage(name="basic", version=1, digest=f"sha256:{sha256('basic@1')}")
         hello = messages.Hello(
@@ -43,6 +44,7 @@ class PaperWorker:
             engine="fake",
             slots=self.slots,
             images=[image],
+            held=[messages.Held(assignment=str(one.pk), epoch=one.epoch) for one in held],
         )
         return report.connect(token=self.token, hello=hello, connection=self.connection)
 

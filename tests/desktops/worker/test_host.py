@@ -264,7 +264,7 @@ def test_a_shut_down_ends_everything_and_sweeps(house):
     house.offer()
     until(lambda: house.jobs and house.jobs[0].started.is_set())
     house.host.close()
-    assert house.jobs[0].endings[0][1] == "worker_fault"
+    assert house.jobs[0].endings[0][1] == "worker_stopped"
     assert house.engine.kept[-1] == set()
     house.offer("b")
     assert len(house.jobs) == 1

@@ -121,7 +121,7 @@ async def test_a_shut_down_ends_the_desktops_and_tells_the_console(tmp_path, con
         await console.offer("a", order(recipe=LONG))
         await console.until(lambda: "setup_done" in console.kinds("a"))
     ended = await console.ended("a", 1)
-    assert ended["invalid_reasons"] == ["worker_fault"]
+    assert ended["invalid_reasons"] == ["worker_stopped"]
     assert "shut down" in ended["detail"]
 
 

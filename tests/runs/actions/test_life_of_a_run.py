@@ -212,7 +212,9 @@ def test_a_lost_workers_desktop_is_settled_at_its_paid_time(new_run: NewRun, wor
     one_pass()
     computer = worker.start(worker.offered()[0], seconds_ago=30)
     past = timezone.now() - timedelta(seconds=1)
-    Assignment.objects.update(lease_until=past, paid_until=past)
+    # What was paid ahead last never reached the worker, nor its desktop, which has ended itself before.
+    later = timezone.now() - timedelta(milliseconds=500)
+    Assignment.objects.update(lease_until=past, told_until=past, paid_until=later)
     one_pass()
     row = Computer.objects.get(pk=computer)
     assert row.stopped_at == past

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from console.actor import Actor
-from console.models import User
+from console.models import User, Workspace
 from desktops.actions.pause import pause_worker, resume_worker
+from desktops.models import Assignment, Worker
 from runs.actions import advance
 from runs.models import Run
 from runs.supervisor import one_pass
@@ -58,3 +60,78 @@ def test_a_run_that_nobody_comes_back_to_ends_as_worker_lost(
     deserted.refresh_from_db()
     assert (deserted.status, deserted.stop_reason) == ("failed", "worker_lost")
     assert (deserted.done, deserted.cancelled) == (1, 1)
+
+
+@pytest.fixture
+def playing(new_run: Callable[..., Run], worker: PaperWorker) -> Run:
+    """Its one attempt has a desktop that is ready."""
+    run = new_run(tasks=["task-1"])
+    one_pass()
+    worker.beat()
+    worker.start(worker.offered()[0])
+    one_pass()
+    return fresh(run)
+
+
+def fresh(run: Run) -> Run:
+    return Run.objects.get(pk=run.pk)
+
+
+def go_quiet(worker: PaperWorker) -> None:
+    past = timezone.now() - timedelta(seconds=1)
+    Worker.objects.filter(pk=worker.worker.pk).update(connected=False)
+    Assignment.objects.filter(worker=worker.worker).update(lease_until=past)
+
+
+def test_what_a_quiet_worker_plays_is_left_to_it_while_nobody_else_is_free(
+    playing: Run, worker: PaperWorker
+) -> None:
+    assert playing.status == "running"
+    (assignment,) = worker.offered()
+    go_quiet(worker)
+    one_pass()
+    assert fresh(playing).status == "recovering"
+
+    worker.worker = worker.connect(held=[assignment])
+    one_pass()
+    assert fresh(playing).status == "running"
+    worker.step(assignment)
+    worker.verdict(assignment, 1.0)
+    worker.end(assignment)
+    assert playing.attempts.get().verifier == "valid"
+    assert playing.attempts.get().tries == 1
+
+
+def test_what_a_quiet_worker_plays_begins_anew_with_another_that_is_free(
+    playing: Run, worker: PaperWorker, workspace: Workspace, owner: User
+) -> None:
+    other = PaperWorker(workspace, owner, name="other")
+    (late,) = worker.offered()
+    go_quiet(worker)
+    one_pass()
+    assert fresh(playing).status == "recovering"
+    (again,) = other.offered()
+    worker.worker = worker.connect(held=[late])
+    worker.verdict(late, 1.0)
+    assert playing.attempts.get().verifier == "not_checked"
+    other.start(again)
+    one_pass()
+    assert fresh(playing).status == "running"
+    other.verdict(again, 0.0)
+    assert playing.attempts.get().reward == 0.0
+
+
+def test_work_that_its_worker_has_come_back_without_is_lost(playing: Run, worker: PaperWorker) -> None:
+    go_quiet(worker)
+    worker.worker = worker.connect()
+    one_pass()
+    assert playing.attempts.get().tries == 2
+
+
+def test_silence_is_nobodys_fault_while_no_console_listens(
+    playing: Run, worker: PaperWorker, workspace: Workspace, owner: User
+) -> None:
+    PaperWorker(workspace, owner, name="other")
+    go_quiet(worker)
+    one_pass(hearing=False)
+    assert playing.attempts.get().tries == 1

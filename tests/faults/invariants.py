@@ -1,0 +1,131 @@
+"""What must hold after every scenario, whatever was done to whom. One function, by plain SQL and by the engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+from .observer import Seen
+from .rig import TERMINAL, Lab
+
+# Seconds of one desktop by which the ledger may lie outside of what the engine's own event stream tells.
+TOLERANCE = 1.5
+# A container that is removed this long after it died was left by a dead worker: it existed until it died.
+LEFT = 15.0
+
+
+def check(lab: Lab) -> None:
+    """All of it for one lab, whose runs have all ended."""
+    runs = lab.rig.rows("SELECT * FROM runs_run WHERE workspace_id = %s", lab.key)
+    assert runs, "the scenario made no run"
+    for run in runs:
+        assert run["status"] in TERMINAL, (run["status"], run["stop_reason"])
+        _attempts(lab, run)
+        _verdicts(lab, run)
+        _events(lab, run)
+    _assignments(lab)
+    _money(lab, runs)
+    _containers(lab)
+
+
+def _attempts(lab: Lab, run: dict[str, Any]) -> None:
+    """Every attempt has ended, the counters are the rows', and planned = done + error + cancelled."""
+    rows = lab.attempts(str(run["id"]))
+    by_status = Counter(row["status"] for row in rows)
+    assert set(by_status) <= {"done", "error", "cancelled"}, by_status
+    assert (run["running"], run["verifying"]) == (0, 0)
+    assert run["planned"] == run["done"] + run["error"] + run["cancelled"]
+    assert (run["done"], run["error"]) == (by_status["done"], by_status["error"])
+    never_stored = run["planned"] - len(rows)
+    assert run["cancelled"] == by_status["cancelled"] + never_stored
+    by_verifier = Counter(row["verifier"] for row in rows)
+    assert (run["valid"], run["invalid"]) == (by_verifier["valid"], by_verifier["invalid"])
+    assert run["success"] == sum(row["outcome"] == "success" for row in rows)
+    for row in rows:
+        expected = None
+        if row["verifier"] == "valid":
+            expected = "success" if row["reward"] >= 1.0 else "fail"
+        assert row["outcome"] == expected
+
+
+def _verdicts(lab: Lab, run: dict[str, Any]) -> None:
+    """One verdict an attempt at most: among its tries and in the log. Its try's steps are whole."""
+    tries = lab.tries(str(run["id"]))
+    told = lab.rig.rows(
+        "SELECT attempt_number, kind, count(*) AS times FROM runs_event"
+        " WHERE run_id = %s AND kind IN ('attempt_verdict', 'attempt_ended') GROUP BY 1, 2",
+        run["id"],
+    )
+    times = {(row["attempt_number"], row["kind"]): row["times"] for row in told}
+    for attempt in lab.attempts(str(run["id"])):
+        number = attempt["number"]
+        own = [row for row in tries if row["attempt_number"] == number]
+        verdicts = [row for row in own if row["verdict"] is not None]
+        valid = attempt["verifier"] == "valid"
+        assert len(verdicts) == int(valid), f"attempt {number} has {len(verdicts)} verdicts"
+        assert times.get((number, "attempt_verdict"), 0) == int(valid)
+        assert times.get((number, "attempt_ended"), 0) == (1 if own else 0), f"attempt {number}"
+        assert len(own) == attempt["tries"]
+        assert all(row["ended_at"] is not None for row in own), f"attempt {number} has an open try"
+        for row in verdicts:
+            steps = lab.rig.rows(
+                "SELECT number FROM runs_step WHERE attempt_try_id = %s ORDER BY number", row["id"]
+            )
+            assert [step["number"] for step in steps] == list(range(1, len(steps) + 1))
+            assert attempt["steps"] == len(steps)
+
+
+def _events(lab: Lab, run: dict[str, Any]) -> None:
+    """The log's numbers have no gap and no double."""
+    numbers = lab.rig.rows("SELECT seq FROM runs_event WHERE run_id = %s ORDER BY seq", run["id"])
+    assert [row["seq"] for row in numbers] == list(range(1, run["last_seq"] + 1))
+
+
+def _assignments(lab: Lab) -> None:
+    live = lab.rig.rows(
+        "SELECT id, status, reserved FROM desktops_assignment WHERE workspace_id = %s"
+        " AND (status NOT IN ('ended', 'lost') OR reserved <> 0)",
+        lab.key,
+    )
+    assert live == []
+
+
+def _money(lab: Lab, runs: list[dict[str, Any]]) -> None:
+    """Nothing reserved, no cap passed, every level the sum of its ledger, and the ledger what the engine saw."""
+    budgets = lab.rig.rows("SELECT * FROM console_budget WHERE workspace_id = %s", lab.key)
+    entries = lab.rig.rows("SELECT * FROM console_ledgerentry WHERE workspace_id = %s", lab.key)
+    assert all(entry["settled_at"] is not None for entry in entries), "a desktop is not settled"
+    spent = sum((entry["cost"] for entry in entries), Decimal(0))
+    for budget in budgets:
+        assert budget["reserved"] == 0
+        assert budget["cap"] is None or budget["spent"] <= budget["cap"]
+        if budget["parent_id"] is None:
+            assert budget["spent"] == spent
+        else:
+            own = (entry["cost"] for entry in entries if entry["budget_id"] == budget["id"])
+            assert budget["spent"] == sum(own, Decimal(0))
+    seen = lab.rig.observer.of({worker.owner for worker in lab.workers} - {""})
+    ledger = {str(entry["subject"]): float(entry["seconds"]) for entry in entries}
+    assert ledger.keys() == seen.keys()
+    for computer, one in seen.items():
+        least, most = _existed(one)
+        assert least - TOLERANCE <= ledger[computer] <= most + TOLERANCE, (computer, ledger[computer], one)
+
+
+def _existed(seen: Seen) -> tuple[float, float]:
+    """Seconds: from its first process to its last, and from its making to its removal."""
+    assert seen.started is not None
+    died = seen.died or seen.removed
+    assert died is not None, f"the engine has not ended {seen}"
+    removed = seen.removed if seen.removed and seen.removed - died < LEFT else died
+    return died - seen.started, removed - seen.created
+
+
+
+def _containers(lab: Lab) -> None:
+    assert lab.rig.observer.left({worker.owner for worker in lab.workers} - {""}) == []
+    held = lab.rig.rows(
+        "SELECT id FROM desktops_computer WHERE workspace_id = %s AND stopped_at IS NULL", lab.key
+    )
+    assert held == []

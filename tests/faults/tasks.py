@@ -1,0 +1,35 @@
+"""Tasks whose course is known: how long each is played, and how it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+HELLO = {
+    "func": "exact_match",
+    "result": {"type": "vm_command_line", "command": ["printf", "hello"]},
+    "expected": {"type": "rule", "rules": {"expected": "hello"}},
+}
+OTHER = HELLO | {"expected": {"type": "rule", "rules": {"expected": "bye"}}}
+# The desktop cannot be read any longer by the time the checker looks.
+BROKEN_CHECKER = {**HELLO, "result": {"type": "vm_command_line", "command": ["no-such-program-at-all"]}}
+BROKEN_SETUP = [{"type": "execute", "parameters": {"command": ["false"]}}]
+
+DONE = {"action": "done"}
+LONG_WAIT = {"action": "wait", "seconds": 60, "window": "no such window"}
+SECOND = {"action": "wait", "seconds": 1, "window": "no such window"}
+
+# name → (setup, evaluator, recipe)
+TASKS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[dict[str, Any]]]] = {
+    "solved": ([], HELLO, [DONE]),
+    "unsolved": ([], OTHER, [DONE]),
+    "unreadable": ([], BROKEN_CHECKER, [DONE]),
+    "unprepared": (BROKEN_SETUP, HELLO, [DONE]),
+    "endless": ([], HELLO, [LONG_WAIT] * 5),
+    "steady": ([], HELLO, [SECOND] * 8 + [DONE]),
+    "slow": ([], HELLO, [SECOND] * 30 + [DONE]),
+}
+
+
+def document(name: str) -> dict[str, Any]:
+    setup, evaluator, _ = TASKS[name]
+    return {"id": name, "instruction": f"Be {name}.", "config": setup, "evaluator": evaluator}

@@ -1,0 +1,276 @@
+"""Every reason for which a run stops, reached the way it happens in life, on real desktops.
+
+The scenarios are played side by side, each in a workspace and with workers of its own; a test looks at what came
+of one. After each of them the same invariants hold.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+import requests
+
+from console.embedded.api import ApiError
+from tests.factories import PASSWORD
+
+from .conftest import Begin
+from .invariants import check
+from .rig import Lab, Rig
+
+pytestmark = [pytest.mark.desktop, pytest.mark.timeout(400)]
+
+SECONDS = 300
+
+
+class Played:
+    """What came of a scenario: its lab, its run and whatever else it saw."""
+
+    def __init__(self, lab: Lab, run: str, **seen: Any) -> None:
+        self.lab, self.run = lab, run
+        self.status, self.reason = lab.await_end(run, SECONDS)
+        self.detail = lab.rig.value("SELECT stop_detail FROM runs_run WHERE id = %s", run)
+        self.attempts = lab.attempts(run)
+        self.statuses = lab.statuses(run)
+        self.seen = seen
+        for worker in lab.workers:
+            worker.program.end()
+        check(lab)
+
+    @property
+    def end(self) -> tuple[str, str]:
+        return self.status, self.reason
+
+    @property
+    def columns(self) -> list[tuple[str, str, str | None]]:
+        return [(row["status"], row["verifier"], row["outcome"]) for row in self.attempts]
+
+
+# ── the scenarios ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def all_tasks_done(rig: Rig) -> Played:
+    lab = rig.lab()
+    lab.worker()
+    return Played(lab, lab.run("solved", "unsolved", "unreadable"))
+
+
+def verified_target_reached(rig: Rig) -> Played:
+    lab = rig.lab()
+    lab.worker(slots=1)
+    return Played(lab, lab.run("solved", "unsolved", rounds=3, stop_after_valid=2))
+
+
+def budget_exceeded(rig: Rig) -> Played:
+    lab = rig.lab(rate="36")  # a cent a second
+    lab.worker()
+    return Played(lab, lab.run("endless", parallel_copies=2, spend_cap_usd="0.40"))
+
+
+def workspace_budget_exceeded(rig: Rig) -> Played:
+    lab = rig.lab(rate="36", cap="0.20")
+    lab.worker(slots=1)
+    return Played(lab, lab.run("endless", "solved", spend_cap_usd="5.00"))
+
+
+def time_cap_reached(rig: Rig) -> Played:
+    lab = rig.lab()
+    lab.worker(slots=1)
+    return Played(lab, lab.run("endless", "solved", time_cap_minutes=1))
+
+
+def cancelled_by(who: str, creator: str = "member") -> Any:
+    def cancelled(rig: Rig) -> Played:
+        lab = rig.lab()
+        lab.worker()
+        run = lab.run("endless", parallel_copies=3, who=creator)
+        lab.await_playing(run, 2)
+        refusal = ""
+        try:
+            if creator != "member":
+                lab.api("member").post(f"/v1/runs/{run}/cancel", {})
+        except ApiError as error:
+            refusal = str(error)
+        answer = lab.api(who).post(f"/v1/runs/{run}/cancel", {})
+        return Played(lab, run, refusal=refusal, answer=answer["status"])
+
+    return cancelled
+
+
+def cancelled_by_operator(rig: Rig) -> Played:
+    lab = rig.lab()
+    lab.worker()
+    run = lab.run("endless", who="member")
+    lab.await_playing(run)
+    with staff(rig) as admin:
+        act(admin, rig, "runs/run", "cancel_as_operator", run)
+    return Played(lab, run)
+
+
+def worker_lost(rig: Rig) -> Played:
+    """It is killed and does not come back before the run has given up."""
+    lab = rig.lab()
+    worker = lab.worker()
+    run = lab.run("endless", "solved", parallel_copies=2)
+    lab.await_playing(run, 2)
+    worker.program.kill()
+    lab.await_end(run, SECONDS)
+    lab.begin(worker)  # what is left of its desktops goes when it is started again
+    return Played(lab, run)
+
+
+def infrastructure_failure(rig: Rig) -> Played:
+    lab = rig.lab()
+    lab.worker(slots=3)
+    return Played(lab, lab.run("unprepared", parallel_copies=8))
+
+
+def config_rejected(rig: Rig) -> Played:
+    """Its template is retired while it waits for a worker."""
+    lab = rig.lab()
+    run = lab.run("solved")
+    version = rig.value(
+        "SELECT v.id FROM desktops_templateversion v JOIN desktops_template t ON t.id = v.template_id"
+        " WHERE t.workspace_id = %s",
+        lab.key,
+    )
+    with staff(rig) as admin:
+        act(admin, rig, "desktops/templateversion", "retire", version)
+    return Played(lab, run)
+
+
+def staff(rig: Rig) -> requests.Session:
+    """The operator, signed in to the admin."""
+    session = requests.Session()
+    session.trust_env = False
+    login = f"{rig.url}/accounts/login/"
+    session.get(login).raise_for_status()
+    form = {"login": "operator@example.test", "password": PASSWORD, "next": "/admin/"}
+    reply = session.post(login, data=form | _token(session), headers={"Referer": login})
+    assert reply.url.endswith("/admin/"), reply.text[:500]
+    return session
+
+
+def act(session: requests.Session, rig: Rig, model: str, action: str, key: object) -> None:
+    """An action of the admin on one row."""
+    page = f"{rig.url}/admin/{model}/"
+    form = {"action": action, "_selected_action": str(key), "index": "0"}
+    session.post(page, data=form | _token(session), headers={"Referer": page}).raise_for_status()
+
+
+def _token(session: requests.Session) -> dict[str, str]:
+    return {"csrfmiddlewaretoken": session.cookies["csrftoken"]}
+
+
+# The longest first.
+SCENARIOS = {
+    "time_cap_reached": time_cap_reached,
+    "worker_lost": worker_lost,
+    "infrastructure_failure": infrastructure_failure,
+    "budget_exceeded": budget_exceeded,
+    "workspace_budget_exceeded": workspace_budget_exceeded,
+    "all_tasks_done": all_tasks_done,
+    "verified_target_reached": verified_target_reached,
+    "cancelled_by_creator": cancelled_by("member"),
+    "cancelled_by_admin": cancelled_by("admin"),
+    "cancelled_by_owner": cancelled_by("owner", creator="admin"),
+    "cancelled_by_operator": cancelled_by_operator,
+    "config_rejected": config_rejected,
+}
+
+
+@pytest.fixture(scope="module")
+def playing(begin: Begin, request: pytest.FixtureRequest) -> dict[str, Future[Played]]:
+    """Those that a chosen test asks for, the longest first."""
+    chosen = " ".join(item.name for item in request.session.items if item.module is request.module)
+    return {
+        name: begin(scenario)
+        for name, scenario in SCENARIOS.items()
+        if name in chosen or name.replace("by_", "by_user[") in chosen
+    }
+
+
+@pytest.fixture
+def played(playing: dict[str, Future[Played]], request: pytest.FixtureRequest) -> Played:
+    """That of the test's own name, `test_NAME` or `test_NAME__more`."""
+    name = request.node.name.removeprefix("test_").split("__")[0]
+    return playing[name].result(SECONDS)
+
+
+# ── the tests ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_all_tasks_done(played: Played) -> None:
+    assert played.end == ("completed", "all_tasks_done")
+    assert played.columns == [
+        ("done", "valid", "success"),
+        ("done", "valid", "fail"),
+        ("done", "invalid", None),
+    ]
+    assert played.attempts[2]["invalid_reasons"] == ["checker_error"]
+    assert played.attempts[2]["checker_error"]
+    assert played.statuses[:3] == ["queued", "preparing", "running"]
+
+
+def test_verified_target_reached(played: Played) -> None:
+    assert played.end == ("completed", "verified_target_reached")
+    valid = [row for row in played.attempts if row["verifier"] == "valid"]
+    assert len(valid) == 2
+    assert {row["outcome"] for row in valid} == {"success", "fail"}
+
+
+def test_budget_exceeded(played: Played) -> None:
+    assert played.end == ("completed", "budget_exceeded")
+    assert played.columns == [("error", "not_checked", None), ("cancelled", "not_checked", None)]
+    assert played.attempts[0]["invalid_reasons"] == ["paid_until_reached"]
+
+
+def test_workspace_budget_exceeded(played: Played) -> None:
+    assert played.end == ("completed", "workspace_budget_exceeded")
+    assert played.columns == [("error", "not_checked", None), ("cancelled", "not_checked", None)]
+
+
+def test_time_cap_reached(played: Played) -> None:
+    assert played.end == ("completed", "time_cap_reached")
+    took = played.lab.rig.value(
+        "SELECT extract(epoch FROM ended_at - started_at) FROM runs_run WHERE id = %s", played.run
+    )
+    assert 60 <= took < 70
+    assert played.columns == [("cancelled", "not_checked", None)] * 2
+
+
+@pytest.mark.parametrize("who", ["creator", "admin", "owner"])
+def test_cancelled_by_user(playing: dict[str, Future[Played]], who: str) -> None:
+    played = playing[f"cancelled_by_{who}"].result(SECONDS)
+    assert played.end == ("cancelled", "cancelled_by_user")
+    assert played.seen["answer"] in ("cancelling", "cancelled")
+    assert "cancelling" in played.statuses
+    assert set(played.columns) == {("cancelled", "not_checked", None)}
+    if who == "owner":  # the run of an admin: a member may not end it
+        assert "403" in played.seen["refusal"]
+
+
+def test_cancelled_by_operator(played: Played) -> None:
+    assert played.end == ("cancelled", "cancelled_by_operator")
+    assert "cancelling" in played.statuses
+
+
+def test_worker_lost(played: Played) -> None:
+    assert played.end == ("failed", "worker_lost")
+    assert "recovering" in played.statuses
+    assert set(played.columns) == {("cancelled", "not_checked", None)}
+
+
+def test_infrastructure_failure(played: Played) -> None:
+    assert played.end == ("failed", "infrastructure_failure")
+    ended = [row for row in played.attempts if row["status"] == "error"]
+    assert len(ended) >= 6
+    assert {row["tries"] for row in ended} == {3}
+    assert {tuple(row["invalid_reasons"]) for row in ended} == {("setup_failed",)}
+
+
+def test_config_rejected(played: Played) -> None:
+    assert played.end == ("failed", "config_rejected")
+    assert "basic@1" in played.detail
+    assert played.columns == []
