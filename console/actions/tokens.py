@@ -12,6 +12,7 @@ from django.utils import timezone
 from console.actor import Actor
 from console.doorbell import ring
 from console.models import Scope, Token, User, Workspace
+from console.names import SENTENCE, is_one_line
 
 from .audit import record
 from .workspaces import NotAllowed, require_manager
@@ -25,6 +26,8 @@ def _check(name: str, scopes: Collection[str], expires_in: timedelta | None) -> 
         errors["name"] = "Give the token a name, such as where it will be used."
     elif len(name) > NAME_LENGTH:
         errors["name"] = f"At most {NAME_LENGTH} characters."
+    elif not is_one_line(name):
+        errors["name"] = SENTENCE
     unknown = sorted(set(scopes) - set(Scope.values))
     if not scopes:
         errors["scopes"] = "Choose at least one scope."

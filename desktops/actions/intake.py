@@ -21,6 +21,7 @@ from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
+from console.redaction import redact
 from desktops.handlers import BadRecord, Batch, handler_for
 from desktops.models import Assignment, Computer, Worker
 from desktops.protocol import attempt as protocol
@@ -154,9 +155,10 @@ def _stopped(
 
 
 def _storable(value: Any) -> Any:
-    """The record with a mark in place of each NUL: what a desktop holds may have them, PostgreSQL's texts may not."""
+    """The record with a mark in place of each NUL, which PostgreSQL's texts may not have, and of each secret: a desktop
+    shows whatever is typed and read in it."""
     if isinstance(value, str):
-        return value.replace("\x00", "\ufffd") if "\x00" in value else value
+        return redact(value.replace("\x00", "\ufffd") if "\x00" in value else value)
     if isinstance(value, list):
         return [_storable(part) for part in value]
     if isinstance(value, dict):

@@ -10,6 +10,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from console.names import SENTENCE, is_one_line
 from runs import limits
 from runs.models import Run
 
@@ -23,6 +24,16 @@ class StrictString(serializers.CharField):
         if not isinstance(data, str):
             self.fail("invalid")
         return super().to_internal_value(data)
+
+
+class Name(StrictString):
+    default_error_messages = {"control_characters": SENTENCE}
+
+    def to_internal_value(self, data: Any) -> str:
+        name = super().to_internal_value(data)
+        if not is_one_line(name):
+            self.fail("control_characters")
+        return name
 
 
 class RangedInteger(serializers.IntegerField):
@@ -93,7 +104,7 @@ class RunSpecSerializer(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(
         choices=[Run.Kind.SCRIPTED_TEST.value], help_text="Replays recipes. Evaluations are not offered yet."
     )
-    name = StrictString(
+    name = Name(
         max_length=limits.NAME_LENGTH,
         required=False,
         allow_null=True,

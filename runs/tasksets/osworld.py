@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from console.redaction import holds_secret
 from desktops.worker.checkers.evaluate import unsupported
 from desktops.worker.setup import STEPS
 from desktops.worker.setup.browser import is_local
@@ -117,7 +118,10 @@ def examples_folder(path: Path) -> Path:
 
 def _read_file(file: Path, name: str) -> ImportedTask | Refusal:
     try:
-        raw = json.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        if holds_secret(text):
+            return Refusal(name, "bad_file", "A secret of this console stands in it.")
+        raw = json.loads(text)
         data = clean(raw)
         task = parse(data)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:

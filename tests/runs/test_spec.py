@@ -65,6 +65,11 @@ def test_a_run_without_a_name_gets_one(workspace: Workspace, good: dict[str, Any
     assert spec["name"] == "Scripted test: Task 2"
 
 
+@pytest.mark.parametrize("name", ["two\nlines", "bell\x07", "\u202eesrever", "tab\there", "\u2028"])
+def test_a_name_is_one_line_of_what_can_be_seen(workspace: Workspace, good: dict[str, Any], name: str) -> None:
+    assert refused(workspace, {**good, "name": f"a {name} b"}) == {("name", "control_characters")}
+
+
 def test_tasks_keep_the_order_of_the_document(workspace: Workspace, good: dict[str, Any]) -> None:
     checked = check({**good, "tasks": ["task-2", "task-1"]}, workspace=workspace)
     assert [task.task_id for task in checked.tasks] == ["task-2", "task-1"]

@@ -1,0 +1,18 @@
+"""What may stand in a name that people read: one line of what can be seen."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+# Characters that turn the writing direction round make one name look like another.
+TURNS: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+SENTENCE: Final = "Must be one line without control characters."
+
+
+def is_one_line(name: str) -> bool:
+    """No control character, line break, half of a surrogate pair or turn of direction."""
+    return not any(
+        character in TURNS or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+        for character in name
+    )
