@@ -8,19 +8,26 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from allauth.account.decorators import secure_admin_login
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.usersessions.models import UserSession
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.forms import AdminUserCreationForm
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from .actions.audit import record
+from .actions.audit import record, record_of_account
 from .actions.workspaces import create_workspace
 from .actor import Actor
 from .models import (
     AuditEntry,
     Blob,
     Budget,
+    Delivery,
+    DeliveryTry,
     IdempotentReply,
     Invitation,
     LedgerEntry,
@@ -28,9 +35,12 @@ from .models import (
     PublishedKey,
     Token,
     User,
+    Webhook,
     Workspace,
 )
 
+# Staff sign in where everybody does, so that the second factor is asked for here too.
+admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 admin.site.site_header = admin.site.site_title = "Deskyard administration"
 admin.site.index_title = "Platform"
 
@@ -98,6 +108,22 @@ class UserAdmin(DjangoUserAdmin):  # type: ignore[type-arg]
         ("Dates", {"fields": ("last_login", "date_joined")}),
     )
     add_form = EmailUserCreationForm
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if "email" in form.changed_data:
+            # Whoever has the e-mail of before signs in by it and has passwords reset to it no longer.
+            EmailAddress.objects.filter(user=obj).delete()
+            EmailAddress.objects.create(user=obj, email=obj.email.lower(), primary=True, verified=True)
+        what = "account.changed_by_operator" if change else "account.created"
+        fields = ", ".join(name for name in form.changed_data if "password" not in name)
+        actor = Actor.operator(request.user)  # type: ignore[arg-type]
+        record_of_account(user=obj, actor=actor, action=what, detail={"fields": fields})
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        # History names people, and a workspace must not lose its last owner: an account is closed (not active) instead.
+        return False
+
     add_fieldsets = ((None, {"fields": ("email", "name", "usable_password", "password1", "password2")}),)
     inlines = (MembershipInline,)
 
@@ -258,3 +284,66 @@ class InvitationAdmin(ReadOnlyAdmin):
     exclude = ("digest",)
     search_fields = ("email", "workspace__slug")
     list_select_related = ("workspace", "invited_by")
+
+
+# allauth's own registrations let one edit what only its verbs may write.
+for model in (EmailAddress, Authenticator, UserSession):
+    admin.site.unregister(model)
+
+
+@admin.register(EmailAddress)
+class EmailAddressAdmin(ReadOnlyAdmin):
+    list_display = ("email", "user", "primary", "verified")
+    search_fields = ("email", "user__email")
+
+
+@admin.register(UserSession)
+class UserSessionAdmin(ReadOnlyAdmin):
+    list_display = ("user", "created_at", "ip", "user_agent")
+    exclude = ("session_key", "data")
+    search_fields = ("user__email", "ip")
+    list_select_related = ("user",)
+
+
+@admin.register(Authenticator)
+class AuthenticatorAdmin(ReadOnlyAdmin):
+    """Second factors. Whoever lost theirs has it taken off here; its secret is not shown."""
+
+    list_display = ("user", "type", "created_at", "last_used_at")
+    exclude = ("data",)
+    search_fields = ("user__email",)
+    list_select_related = ("user",)
+    actions = ("take_off",)
+
+    @admin.action(description="Take every second factor off the chosen accounts")
+    def take_off(self, request: HttpRequest, queryset: QuerySet[Authenticator]) -> None:
+        actor = Actor.operator(request.user)  # type: ignore[arg-type]
+        for user in User.objects.filter(pk__in=queryset.values("user")):
+            Authenticator.objects.filter(user=user).delete()
+            record_of_account(user=user, actor=actor, action="account.second_factor_taken_off")
+            messages.success(request, f"{user.email} signs in by password alone now.")
+
+
+@admin.register(Webhook)
+class WebhookAdmin(ReadOnlyAdmin):
+    """Without its secret, which is nobody's but the receiver's."""
+
+    list_display = ("url", "workspace", "events", "active", "created_at")
+    list_filter = ("active", "workspace")
+    list_select_related = ("workspace",)
+    exclude = ("sealed_secret",)
+
+
+@admin.register(Delivery)
+class DeliveryAdmin(ReadOnlyAdmin):
+    list_display = ("event", "subject", "workspace", "state", "tries", "created_at", "due_at")
+    list_filter = ("event", "workspace")
+    list_select_related = ("workspace", "webhook", "recipient")
+    show_full_result_count = False
+
+
+@admin.register(DeliveryTry)
+class DeliveryTryAdmin(ReadOnlyAdmin):
+    list_display = ("delivery", "at", "status", "milliseconds", "error")
+    list_select_related = ("delivery__webhook", "delivery__recipient")
+    show_full_result_count = False

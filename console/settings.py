@@ -8,6 +8,7 @@ DESKYARD_HOME           data folder (default .deskyard)
 DESKYARD_PUBLIC_URL     how browsers and clients reach the console
 DESKYARD_NO_WORKER_SECONDS  how long a run waits for a worker to come back before it ends (default 90)
 DESKYARD_OPEN_WORKSPACES  1: anybody with an account may make workspaces; else only platform staff
+DESKYARD_WEBHOOKS_TO_PRIVATE  1: webhooks may go by http and to addresses of your own network (default 0)
 EMAIL_HOST              mail server, for forgotten passwords and invitations; with EMAIL_PORT, EMAIL_HOST_USER,
                         EMAIL_HOST_PASSWORD, EMAIL_FROM. Without it no mail is sent, and the pages say so
 """
@@ -76,6 +77,7 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    "allauth.usersessions",
     "console",
     "desktops",
     "runs",
@@ -83,6 +85,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "console.source.remember_source",
@@ -92,7 +95,6 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
 ]
@@ -146,6 +148,8 @@ ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 ACCOUNT_ADAPTER = "console.accounts.InvitedOnlyAdapter"
 ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # no mail to whoever has no account
+ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key", "invitation": "10/m/ip"}
 EMAIL_HOST = env.str("EMAIL_HOST", "")
@@ -158,6 +162,13 @@ EMAIL_TIMEOUT = 10
 EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_HOST else 'dummy'}.EmailBackend"
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.str("EMAIL_FROM", "deskyard@localhost")
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_ADAPTER = "console.accounts.SealedFactors"
+MFA_TOTP_ISSUER = "Deskyard"
+MFA_TOTP_TOLERANCE = 1  # phones' clocks are off by some seconds
+# An e-mail is the operator's word or was reached by a link; where no mail is sent none could be verified otherwise.
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+ACCOUNT_REAUTHENTICATION_TIMEOUT = 15 * 60
+ACCOUNT_REAUTHENTICATION_METHODS = ["password", "mfa"]
 
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
@@ -190,11 +201,13 @@ WHITENOISE_AUTOREFRESH = DEBUG or TESTING
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_COOKIES
 SESSION_COOKIE_SAMESITE = "Lax"
+SECURE_HSTS_SECONDS = 31_536_000 if SECURE_COOKIES else 0
+# Where the console is reached by https, what stands before it says how a request came.
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if SECURE_COOKIES else None
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
-    "EXCLUDE_URL_PREFIXES": ["/admin/"],
     "DIRECTIVES": {
         "default-src": [NONE],
         "style-src": [SELF],
@@ -208,6 +221,9 @@ CONTENT_SECURITY_POLICY = {
     },
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = 64 << 20  # the largest blob a worker may send
+
+# For development and for receivers in the house: http, and addresses that are not of the public internet.
+WEBHOOKS_TO_PRIVATE = env.bool("DESKYARD_WEBHOOKS_TO_PRIVATE", False)
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

@@ -7,7 +7,7 @@ handler400 = "console.api.problems.bad_request"
 
 urlpatterns = [
     path("admin/", admin.site.urls),
-    path("accounts/", include("allauth.urls")),
+    path("accounts/", include("console.pages.account")),
     path("v1/", include("console.api.urls")),
     path("v1/", include("desktops.api.urls")),
     path("v1/", include("runs.api.urls")),
