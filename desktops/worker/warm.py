@@ -32,9 +32,13 @@ class Warmer:
         self.computers: frozenset[str] = frozenset()  # a sweep must leave them alone
 
     def keep_up(self, images: Iterable[str]) -> None:
-        """Save a desktop of each image (digests) that has none. An image that cannot be saved starts cold from then
-        on, which the log says once."""
-        for image in images:
+        """Save a desktop of each image (digests) that has none, and forget those of other images.
+
+        An image that cannot be saved starts cold from then on, which the log says once.
+        """
+        wanted = list(images)
+        self._engine.keep_states(wanted)
+        for image in wanted:
             if self._closing.is_set():
                 return
             if image in self._given_up or self._engine.has_state(image):

@@ -152,6 +152,7 @@ def _on_runc(found: EngineAddress, home: Path, progress: Progress) -> EngineAddr
         found.passed_over.append(f"desktops that can be saved: {error}")
         return found
     found.address = address
+    found.sentence += ", desktops on runc, started from a saved one"
     return found
 
 

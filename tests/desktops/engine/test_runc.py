@@ -94,6 +94,14 @@ def test_unsaved_work_is_on_every_copy_and_then_they_part(runc: RuncEngine, imag
             assert copy.guest.read_file("~/text").decode().strip() == f"before the copy, in copy {number}"
 
 
+def test_a_saved_desktop_goes_with_its_image(runc: RuncEngine, image: Images) -> None:
+    digest = image("basic")
+    with Computer(runc, spec(digest)) as parent:
+        parent.save_as_start()
+    Warmer(runc, threading.Event()).keep_up([])
+    assert not runc.has_state(digest)
+
+
 def test_a_saved_desktop_that_is_broken_is_forgotten_and_the_next_starts_cold(
     runc: RuncEngine, image: Images
 ) -> None:

@@ -232,6 +232,11 @@ class RuncEngine:
     def forget_state(self, image: str) -> None:
         shutil.rmtree(self._folder / "states" / _name(image), ignore_errors=True)
 
+    def keep_states(self, images: Collection[str]) -> None:
+        for place in (self._folder / "states").iterdir():
+            if place.name not in {_name(image) for image in images}:
+                shutil.rmtree(place, ignore_errors=True)
+
     def _state(self, digest: str, image: oci.RootImage) -> Path | None:
         """The saved desktop of that recipe, if it was made from the image that is here now."""
         place = self._folder / "states" / _name(digest)
@@ -266,7 +271,7 @@ class RuncEngine:
             image,
             owner=self.owner,
             root=root,
-            cgroup=f"/deskyard/{self.owner}/{spec.computer}",
+            cgroup=f"/deskyard/{spec.computer}",
             hook=self._hook,
             criu_settings=self._criu_settings,
             seccomp=self._seccomp,
