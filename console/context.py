@@ -55,6 +55,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, tuple[str, ...]], ...]], ..
             ("member-list", "Members", "users", ("member",)),
             ("token-list", "Tokens", "key-round", ("token",)),
             ("budget", "Budget", "wallet", ("budget",)),
+            ("webhook-list", "Webhooks", "webhook", ("webhook",)),
             ("audit-log", "Audit log", "history", ("audit",)),
             ("settings", "Settings", "settings", ("settings",)),
         ),
@@ -62,7 +63,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, tuple[str, ...]], ...]], ..
 )
 
 
-_FOR_MANAGERS = {"audit-log", "settings"}
+_FOR_MANAGERS = {"webhook-list", "audit-log", "settings"}
 
 
 class Shell:

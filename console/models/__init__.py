@@ -7,12 +7,15 @@ from .signing import PublishedKey
 from .tally import LedgerTally
 from .token import Scope, Token
 from .user import User
+from .webhook import Delivery, DeliveryTry, Webhook
 from .workspace import Membership, Workspace, WorkspaceRowQuerySet
 
 __all__ = [
     "AuditEntry",
     "Blob",
     "Budget",
+    "Delivery",
+    "DeliveryTry",
     "IdempotentReply",
     "Invitation",
     "LedgerEntry",
@@ -22,6 +25,7 @@ __all__ = [
     "Scope",
     "Token",
     "User",
+    "Webhook",
     "Workspace",
     "WorkspaceRowQuerySet",
 ]

@@ -22,8 +22,8 @@ NAMES: Final = """
     house image info key-round keyboard layers list list-checks loader lock log-out mail maximize menu monitor
     monitor-off mouse mouse-pointer-2 mouse-pointer-click move octagon-x package pause pencil-line play plus
     refresh-cw repeat-2 rotate-cw scale scroll scroll-text search search-x send server settings skip-back
-    skip-forward split sun-moon tag terminal timer triangle-alert type upload user user-plus users wallet wifi
-    wifi-off x
+    skip-forward split sun-moon tag terminal timer triangle-alert type upload user user-plus users wallet
+    webhook wifi wifi-off x
 """.split()  # noqa: SIM905  a list of a hundred quoted words reads worse
 YEAR: Final = 31_536_000
 

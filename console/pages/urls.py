@@ -8,5 +8,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("settings/", workspace.settings_page, name="settings"),
     path("", include("console.pages.token_urls")),
     path("", include("console.pages.member_urls")),
+    path("", include("console.pages.webhook_urls")),
     path("", include("console.pages.audit")),
 ]

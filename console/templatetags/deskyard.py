@@ -60,6 +60,13 @@ LOOKS: dict[str | None, Look] = {
     "live": Look("key-round", "Live"),
     "expired": Look("timer", "Expired", "idle"),
     "revoked": Look("ban", "Revoked", "idle"),
+    # webhooks and what they carry
+    "on": Look("webhook", "On"),
+    "off": Look("pause", "Off", "idle"),
+    "delivered": Look("circle-check", "Delivered"),
+    "due": Look("queued", "Due", "idle"),
+    "retrying": Look("rotate-cw", "Trying again", "warn"),
+    "given_up": Look("triangle-alert", "Given up", "warn"),
 }
 
 

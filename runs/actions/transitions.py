@@ -10,6 +10,7 @@ from console.actor import Actor
 from console.doorbell import ring
 from runs.events import RunStatusChanged, append
 from runs.models import Run
+from runs.notices import run_ended
 
 S = Run.Status
 _ENDS: Final = {S.COMPLETED, S.FAILED, S.CANCELLED}
@@ -56,4 +57,6 @@ def move_run(run: Run, new: str, *, actor: Actor, reason: str = "", detail: str 
         run.cancelled = run.planned - run.done - run.error
     run.save(update_fields=fields)
     append(run, RunStatusChanged(old=old, new=new, reason=reason, actor=actor.label, detail=detail))
+    if new in Run.TERMINAL:
+        run_ended(run)
     ring("supervisor", f"workspace.{run.workspace.slug}")

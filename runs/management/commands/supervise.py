@@ -7,14 +7,16 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from console.postman import Postman
 from runs.supervisor import supervise
 
 
 class Command(BaseCommand):
-    help = "Start queued runs, hand attempts to workers, keep the caps, notice lost workers, finish runs."
+    help = "Start queued runs, hand attempts to workers, keep the caps, notice lost workers, finish runs, send webhooks and mail."
 
     def handle(self, *args: Any, **options: Any) -> None:
         asked: list[int] = []
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda signum, frame: asked.append(signum))
-        supervise(lambda: bool(asked))
+        with Postman():
+            supervise(lambda: bool(asked))
