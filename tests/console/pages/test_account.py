@@ -16,6 +16,7 @@ from django.core import mail
 from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from console.models import AuditEntry, User, Workspace
 from tests.factories import PASSWORD, UserFactory
@@ -69,7 +70,7 @@ def test_a_second_factor_is_turned_on_asked_for_and_turned_off(
         secret = turn_on(client)
     sealed = str(list(Authenticator.objects.values_list("data", flat=True)))
     assert secret not in sealed
-    assert "On since" in client.get(reverse("mfa_index")).content.decode()
+    assert f"On since {timezone.now():%-d %B}" in client.get(reverse("mfa_index")).content.decode()
 
     client, where = sign_in(member)
     assert where.startswith(reverse("mfa_authenticate"))
