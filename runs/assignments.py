@@ -97,6 +97,9 @@ class AttemptBatch:
             write(run, one, "ok", "ended_at", "detail")
             attempts.end_attempt(run, attempt, status=Attempt.Status.DONE)
         elif run.stop_reason:
+            one.ok, one.ended_at = False, assignment.ended_at
+            one.detail = "The worker was lost while the run was stopping."
+            write(run, one, "ok", "ended_at", "detail")
             attempts.end_attempt(run, attempt, status=Attempt.Status.CANCELLED)
         else:
             detail = f"Worker {assignment.worker} went quiet."

@@ -122,7 +122,6 @@ def _existed(seen: Seen) -> tuple[float, float]:
     return died - seen.started, removed - seen.created
 
 
-
 def _containers(lab: Lab) -> None:
     assert lab.rig.observer.left({worker.owner for worker in lab.workers} - {""}) == []
     held = lab.rig.rows(

@@ -12,7 +12,7 @@ HELLO = {
 OTHER = HELLO | {"expected": {"type": "rule", "rules": {"expected": "bye"}}}
 # The desktop cannot be read any longer by the time the checker looks.
 BROKEN_CHECKER = {**HELLO, "result": {"type": "vm_command_line", "command": ["no-such-program-at-all"]}}
-BROKEN_SETUP = [{"type": "execute", "parameters": {"command": ["false"]}}]
+BROKEN_SETUP = [{"type": "execute", "parameters": {"command": ["false"], "must_succeed": True}}]
 
 DONE = {"action": "done"}
 LONG_WAIT = {"action": "wait", "seconds": 60, "window": "no such window"}

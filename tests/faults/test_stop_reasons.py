@@ -263,7 +263,7 @@ def test_worker_lost(played: Played) -> None:
 
 
 def test_infrastructure_failure(played: Played) -> None:
-    assert played.end == ("failed", "infrastructure_failure")
+    assert played.end == ("failed", "infrastructure_failure"), played.columns
     ended = [row for row in played.attempts if row["status"] == "error"]
     assert len(ended) >= 6
     assert {row["tries"] for row in ended} == {3}

@@ -13,6 +13,7 @@ from console.models import User, Workspace
 from desktops.actions.pause import pause_worker, resume_worker
 from desktops.models import Assignment, Worker
 from runs.actions import advance
+from runs.actions.stop import cancel_run
 from runs.models import Run
 from runs.supervisor import one_pass
 from tests.runs.paper_worker import PaperWorker
@@ -135,3 +136,14 @@ def test_silence_is_nobodys_fault_while_no_console_listens(
     go_quiet(worker)
     one_pass(hearing=False)
     assert playing.attempts.get().tries == 1
+
+
+def test_a_try_that_is_lost_while_its_run_stops_is_closed(
+    playing: Run, worker: PaperWorker, owner: User
+) -> None:
+    cancel_run(playing, actor=Actor.person(owner))
+    go_quiet(worker)
+    one_pass()
+    (attempt,) = playing.attempts.all()
+    assert attempt.status == "cancelled"
+    assert [(one.ok, one.ended_at is not None) for one in attempt.try_rows.all()] == [(False, True)]
