@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, Final, NamedTuple
 
@@ -21,17 +21,18 @@ from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
+from console.models import Budget
 from console.redaction import redact
 from desktops.handlers import BadRecord, Batch, handler_for
 from desktops.models import Assignment, Computer, Worker
 from desktops.protocol import attempt as protocol
 from desktops.protocol import messages
 
-from .computers import computer_ready, computer_started, computer_stopped
-from .lease import end
+from .books import Books, keep_books
 
 log = logging.getLogger(__name__)
-ABOUT_COMPUTERS: Final = protocol.ComputerStarted | protocol.ComputerReady | protocol.ComputerStopped
+# Fields of a record that only hold what has a form of its own, which is checked.
+FORMED: Final = {"kind", "at", "screenshot"}
 
 
 class _Said(NamedTuple):
@@ -93,76 +94,96 @@ def _apply(worker: Worker, said: Sequence[_Said]) -> list[messages.Refused]:
         batches = {
             kind: stack.enter_context(handler_for(kind).batch(pks)) for kind, pks in sorted(by_kind.items())
         }
-        rows = Assignment.objects.select_for_update(of=["self"], no_key=True)
-        rows = rows.filter(pk__in={one.assignment for one in said})
-        assignments = {
-            row.pk: row for row in rows.select_related("workspace", "worker", "budget").order_by("pk")
-        }
-        computers = _computers(said)
+        assignments = _locked(worker, {one.assignment for one in said})
+        started = [one.record for one in said if isinstance(one.record, protocol.ComputerStarted)]
+        starting = {pk for record in started if (pk := as_uuid(record.computer)) is not None}
+        # Entered last, so that desktops are written before what refers to them.
+        books = stack.enter_context(keep_books(assignments.values(), starting))
         for one in said:
-            if not _record(one, assignments[one.assignment], batches[one.kind], computers):
+            if not _record(one, assignments[one.assignment], batches[one.kind], books):
                 detail = "The lease on this assignment has ended; its results are not used."
                 refused.append(_refuse(worker, one.item, "stale_epoch", detail))
     return refused
 
 
-def _computers(said: Sequence[_Said]) -> dict[uuid.UUID, Computer]:
-    """The computers that are stored already of those that the records name."""
-    named = {
-        as_uuid(one.record.computer)
-        for one in said
-        if isinstance(one.record, protocol.ComputerReady | protocol.ComputerStopped)
-    }
-    if not named - {None}:
-        return {}
-    return Computer.objects.select_related("worker").in_bulk(list(named - {None}))
+def _locked(worker: Worker, pks: set[uuid.UUID]) -> dict[uuid.UUID, Assignment]:
+    rows = Assignment.objects.select_for_update(no_key=True).filter(pk__in=pks).order_by("pk")
+    assignments = {row.pk: row for row in rows}
+    budgets = Budget.objects.in_bulk({row.budget_id for row in assignments.values()})
+    for row in assignments.values():
+        row.worker, row.workspace, row.budget = worker, worker.workspace, budgets[row.budget_id]
+    return assignments
 
 
-def _record(one: _Said, assignment: Assignment, batch: Batch, computers: dict[uuid.UUID, Computer]) -> bool:
+def _record(one: _Said, assignment: Assignment, batch: Batch, books: Books) -> bool:
     """Apply one record; False when its epoch, or its assignment, is over."""
     record = one.record
     stale = one.item.epoch != assignment.epoch or assignment.status not in Assignment.LIVE
     computer = None
     if isinstance(record, protocol.ComputerStarted):
-        computer = computer_started(assignment, record)
-        computers[uuid.UUID(str(computer.pk))] = computer
+        computer = books.started(assignment, record)
     elif isinstance(record, protocol.ComputerReady | protocol.ComputerStopped):
-        computer = computers.get(as_uuid(record.computer) or assignment.pk)
+        named = as_uuid(record.computer)
+        computer = books.computers.get(named) if named is not None else None
         if computer is not None and computer.assignment_id != assignment.pk:
             computer = None
     if stale:
         # Results that come too late are refused. That a desktop existed, or is gone, stays true: money follows it.
         if isinstance(record, protocol.ComputerStopped) and computer is not None:
-            _stopped(assignment, computer, record, batch)
+            _stopped(assignment, computer, record, batch, books)
             return True
         return False
     if isinstance(record, protocol.ComputerReady) and computer is not None:
-        computer_ready(computer, record)
+        books.ready(computer, record)
     last = batch.record(assignment, record, computer)
     if isinstance(record, protocol.ComputerStopped) and computer is not None:
-        _stopped(assignment, computer, record, batch)
+        _stopped(assignment, computer, record, batch, books)
     if last:
-        end(assignment, status=Assignment.Status.ENDED, at=timezone.now())
+        books.end(assignment, status=Assignment.Status.ENDED, at=timezone.now())
     return True
 
 
 def _stopped(
-    assignment: Assignment, computer: Computer, record: protocol.ComputerStopped, batch: Batch
+    assignment: Assignment,
+    computer: Computer,
+    record: protocol.ComputerStopped,
+    batch: Batch,
+    books: Books,
 ) -> None:
-    cost = computer_stopped(assignment, computer, at=record.at, reason=record.reason)
+    cost = books.stopped(assignment, computer, at=record.at, reason=record.reason)
     if cost is not None:
         batch.computer_settled(assignment, computer, cost)
 
 
-def _storable(value: Any) -> Any:
+def _storable(record: dict[str, Any]) -> dict[str, Any]:
     """The record with a mark in place of each NUL, which PostgreSQL's texts may not have, and of each secret: a desktop
-    shows whatever is typed and read in it."""
+    shows whatever is typed and read in it. Nearly every record has neither, which one look at all its texts tells."""
+    text = "\n".join(_texts([value for name, value in record.items() if name not in FORMED]))
+    if "\x00" not in text and redact(text) == text:
+        return record
+    marked: dict[str, Any] = _marked(record)
+    return marked
+
+
+def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        return redact(value.replace("\x00", "\ufffd") if "\x00" in value else value)
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield name
+            yield from _texts(part)
+
+
+def _marked(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value.replace("\x00", "\ufffd"))
     if isinstance(value, list):
-        return [_storable(part) for part in value]
+        return [_marked(part) for part in value]
     if isinstance(value, dict):
-        return {_storable(name): _storable(part) for name, part in value.items()}
+        return {_marked(name): _marked(part) for name, part in value.items()}
     return value
 
 

@@ -6,7 +6,7 @@ The money for a desktop's time is held before the time is granted: `paid_until` 
 from __future__ import annotations
 
 import uuid
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -14,12 +14,14 @@ from django.db import transaction
 from django.db.models import Count, F, Q
 from django.utils import timezone
 
-from console.actions.budgets import BudgetExhausted, affordable, cost_of, release, reserve, seconds_for
+from console.actions.budgets import BudgetExhausted, affordable, cost_of, reserve, seconds_for
 from console.doorbell import ring
 from console.models import Budget
 from desktops.handlers import handler_for
 from desktops.models import Assignment, Worker
 from desktops.protocol.messages import LEASE_SECONDS
+
+from .books import keep_books
 
 # Budget is held this far ahead. Short enough that little money is tied up, long enough that a console may be away
 # for a while without a desktop being stopped for it.
@@ -111,20 +113,6 @@ def stop(assignment: Assignment, *, reason: str) -> None:
         ring(f"worker.{assignment.worker_id}")
 
 
-def end(assignment: Assignment, *, status: str, at: datetime) -> None:
-    """Close the row. Money held for desktops that are gone is given back; one still held keeps its reservation."""
-    assignment.status, assignment.ended_at = status, at
-    assignment.save(update_fields=["status", "ended_at"])
-    if not assignment.computers.held().exists():
-        release_rest(assignment)
-
-
-def release_rest(assignment: Assignment) -> None:
-    release(assignment.budget, assignment.reserved)
-    assignment.reserved = Decimal(0)
-    assignment.save(update_fields=["reserved"])
-
-
 def grace() -> None:
     """Give every lease its full length again: nobody looked after them for a while, which is no worker's fault."""
     until = timezone.now() + timedelta(seconds=LEASE_SECONDS)
@@ -159,8 +147,8 @@ def lose(assignment: Assignment) -> bool:
     row = Assignment.objects.select_for_update(no_key=True).get(pk=assignment.pk)
     if row.status not in Assignment.LIVE or row.lease_until > timezone.now():
         return False
-    end(row, status=Assignment.Status.LOST, at=timezone.now())
-    with handler_for(row.kind).batch([row.pk]) as batch:
+    with handler_for(row.kind).batch([row.pk]) as batch, keep_books([row]) as books:
+        books.end(row, status=Assignment.Status.LOST, at=timezone.now())
         batch.lost(row)
     ring(f"worker.{row.worker_id}")
     return True

@@ -18,6 +18,7 @@ from .moments import Moment
 PROTOCOL = 1
 MAX_INTEGER = 2**31 - 1  # what the console's columns hold
 MAX_FRAME = 1 << 20  # bytes; a larger frame is refused, and the sender told so
+MAX_ITEMS = 1000  # of a report
 HEARTBEAT_SECONDS = 2
 LEASE_SECONDS = 15
 
@@ -94,7 +95,7 @@ class Report(_Message):
     """Items in spool order, numbers ascending without a gap."""
 
     type: Literal["report"] = "report"
-    items: list[SpoolItem] = Field(min_length=1, max_length=200)
+    items: list[SpoolItem] = Field(min_length=1, max_length=MAX_ITEMS)
 
 
 # ── console → worker ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -24,8 +24,8 @@ from .spool import Spool, Spooled, SpoolFull
 
 log = logging.getLogger(__name__)
 
-BATCH = 200  # items in a report, as the protocol allows
-UNACKNOWLEDGED = 2000  # items in flight: past this the console is given time to store them
+BATCH = messages.MAX_ITEMS  # items in a report, where the frame has room for them
+UNACKNOWLEDGED = 4000  # items in flight: past this the console is given time to store them
 ROOM = messages.MAX_FRAME - 1024  # bytes of items in one frame, envelope aside
 WELCOME_SECONDS = 10
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 4.0  # seconds between two attempts to connect: well below a lease's time
