@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 START_SECONDS = 60.0
 KEEPALIVE_SECONDS = 5.0
+RESTORED_SILENCE_SECONDS = 15.0
 
 # desktop_lost: the engine says it is gone. guest_unreachable: it runs, and its agent does not answer.
 Loss = Literal["desktop_lost", "guest_unreachable"]
@@ -115,10 +116,12 @@ class Computer:
     def save_as_start(self) -> None:
         """Keep it as the desktop that the next ones of its image start from. It ends with that.
 
-        Raises EngineError, and the engine's own desktop runs on; stop() removes it either way.
+        Raises GuestError or EngineError, and the desktop runs on; stop() removes it either way.
         """
         if self._desk is None or not isinstance(self.engine, SavingEngine):
             raise EngineError("this engine keeps no desktop")
+        # One that comes back, and whose worker is killed before it said how long it may live, ends by itself soon.
+        self.guest.set_silence_limit(RESTORED_SILENCE_SECONDS)
         self._let_go()
         self.engine.save_state(self._desk, self.spec.image)
 

@@ -16,7 +16,6 @@ import logging
 import os
 import shutil
 import socket
-import subprocess
 import tempfile
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -41,6 +40,7 @@ from desktops.worker.engine.podman import CRIU_SETTINGS, LOOPBACK
 
 from . import oci, overlay, seccomp
 from .runtime import Runc
+from .states import States, copy
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,8 @@ class RuncEngine:
         self._runc = Runc(self._folder / "runc", criu)
         self._seccomp = seccomp.profile()
         self._roots: dict[str, oci.RootImage] = {}
-        for name in ("boxes", "states", "layers"):
+        self._states = States(self._folder / "states")
+        for name in ("boxes", "layers"):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
         self._hook, self._criu_settings = self._folder / "loopback.sh", self._folder / "criu.conf"
         for path, text in ((self._hook, LOOPBACK), (self._criu_settings, CRIU_SETTINGS)):
@@ -142,7 +143,7 @@ class RuncEngine:
         if spec.egress != "none":
             return self.containers.create(spec, command)
         image = self._root(spec.image)
-        saved = self._state(spec.image, image)
+        saved = self._states.find(_name(spec.image), image.id)
         folder = self._folder / "boxes" / spec.computer
         try:
             self._lay_out(spec, image, folder, saved, command)
@@ -206,41 +207,23 @@ class RuncEngine:
     # ── saved desktops ────────────────────────────────────────────────────────────────────────────────────
 
     def has_state(self, image: str) -> bool:
-        return self._state(image, self._root(image)) is not None
+        return self._states.find(_name(image), self._root(image).id) is not None
 
     def save_state(self, desk: Desk, image: str) -> None:
-        """Keep the desktop, which ends with that, as the one its image's next desktops start from.
-
-        Nobody may be connected to it. Raises EngineError; the desktop then runs on, and nothing is kept.
-        """
         if not isinstance(desk, RuncDesk):
             raise EngineError("a desktop with a network cannot be saved")
-        place = self._folder / "states" / _name(image)
-        making = place.with_suffix(".new")
-        shutil.rmtree(making, ignore_errors=True)
-        try:
-            making.mkdir(mode=0o700)
-            self._runc.save(desk.ref, making / "images")
-            _copy(desk.folder / "upper", making / "upper")
-            (making / "image").write_text(self._root(image).id)
-            shutil.rmtree(place, ignore_errors=True)
-            making.rename(place)
-        except BaseException:
-            shutil.rmtree(making, ignore_errors=True)
-            raise
+        self._states.store(
+            _name(image),
+            desk.image_id,
+            desk.folder / "upper",
+            lambda images: self._runc.save(desk.ref, images),
+        )
 
     def forget_state(self, image: str) -> None:
-        shutil.rmtree(self._folder / "states" / _name(image), ignore_errors=True)
+        self._states.forget(_name(image))
 
     def keep_states(self, images: Collection[str]) -> None:
-        for place in (self._folder / "states").iterdir():
-            if place.name not in {_name(image) for image in images}:
-                shutil.rmtree(place, ignore_errors=True)
-
-    def _state(self, digest: str, image: oci.RootImage) -> Path | None:
-        """The saved desktop of that recipe, if it was made from the image that is here now."""
-        place = self._folder / "states" / _name(digest)
-        return place if _read(place / "image") == image.id else None
+        self._states.keep({_name(image) for image in images})
 
     # ── one box ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -257,7 +240,7 @@ class RuncEngine:
         for path in (root, folder / "work"):
             path.mkdir()
         if saved is not None:
-            _copy(saved / "upper", folder / "upper")
+            copy(saved / "upper", folder / "upper")
         else:
             for name, text in oci.FILES.items():
                 path = folder / "upper" / name
@@ -351,12 +334,3 @@ def _started(folder: Path) -> datetime:
     """When it was started; now, if it never was: nothing is counted from there."""
     text = _read(folder / "started")
     return datetime.fromisoformat(text) if text else datetime.now(UTC)
-
-
-def _copy(source: Path, target: Path) -> None:
-    """With owners, links and the overlay's own marks, which shutil leaves behind."""
-    done = subprocess.run(
-        ["cp", "-a", "--reflink=auto", str(source), str(target)], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise EngineError(f"what a desktop wrote could not be copied: {done.stderr.strip()[-300:]}")
