@@ -10,7 +10,7 @@ from console.actor import Actor
 from console.admin import ReadOnlyAdmin
 
 from .actions.stop import NotCancellable, cancel_run
-from .models import Attempt, AttemptTry, Event, Run, RunDraft, Step, Task, TaskSet
+from .models import Attempt, AttemptTry, Event, Run, RunDraft, RunSweep, Step, Task, TaskSet
 
 
 @admin.register(Run)
@@ -104,3 +104,10 @@ class TaskAdmin(ReadOnlyAdmin):
 class RunDraftAdmin(ReadOnlyAdmin):
     list_display = ("user", "workspace", "saved_at")
     list_select_related = ("user", "workspace")
+
+
+@admin.register(RunSweep)
+class RunSweepAdmin(ReadOnlyAdmin):
+    list_display = ("run", "worker", "after", "swept_at", "left")
+    list_select_related = ("run", "worker")
+    show_full_result_count = False

@@ -20,6 +20,7 @@ from desktops.actions import computers, lease
 from desktops.models import Assignment, Computer
 from runs.actions.advance import advance_run
 from runs.models import Run
+from runs.receipt import note_sweeps
 
 log = logging.getLogger(__name__)
 TICK_SECONDS = 1.0
@@ -47,6 +48,8 @@ def one_pass(*, hearing: bool = True) -> None:
     for run_id in Run.objects.active().order_by("created_at").values_list("pk", flat=True):
         with _alone(f"Advancing run {run_id}"):
             advance_run(run_id)
+    with _alone("Noting sweeps"):
+        note_sweeps()
 
 
 @contextlib.contextmanager

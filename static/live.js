@@ -70,7 +70,7 @@ dial();
 /* pages without a run of their own look again every few seconds, and live ones now and then, while somebody looks */
 const every = +(document.querySelector("[data-poll]")?.dataset.poll || 0);
 if (every) { label("Live", true); setInterval(() => { if (!document.hidden && document.querySelector("[data-poll]")) renew(); }, every * 1000); }
-setInterval(() => { if (!document.hidden && document.querySelector("[data-live]")) renew(); }, 10000);
+setInterval(() => { if (!document.hidden && document.querySelector("[data-live], [data-wait]")) renew(); }, 10000);
 
 /* clocks that go on between two fetches */
 const clock = s => { const h = Math.floor(s / 3600), m = Math.floor(s / 60) % 60, two = n => String(n).padStart(2, "0"); return h ? `${h}:${two(m)}:${two(s % 60)}` : `${m}:${two(s % 60)}`; };

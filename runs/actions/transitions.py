@@ -11,6 +11,7 @@ from console.doorbell import ring
 from runs.events import RunStatusChanged, append
 from runs.models import Run
 from runs.notices import run_ended
+from runs.receipt import await_sweeps, forget_sweeps
 
 S = Run.Status
 _ENDS: Final = {S.COMPLETED, S.FAILED, S.CANCELLED}
@@ -45,6 +46,7 @@ def move_run(run: Run, new: str, *, actor: Actor, reason: str = "", detail: str 
         run.earlier_seconds = run.time_used(timezone.now())
         run.reopened, run.resumed_at, run.ended_at = run.reopened + 1, None, None
         run.stop_reason = run.stop_detail = ""
+        forget_sweeps(run)
         fields += ["earlier_seconds", "reopened", "resumed_at", "ended_at", "stop_reason", "stop_detail"]
     if new == S.PREPARING:
         began = "resumed_at" if run.reopened else "started_at"
@@ -58,5 +60,6 @@ def move_run(run: Run, new: str, *, actor: Actor, reason: str = "", detail: str 
     run.save(update_fields=fields)
     append(run, RunStatusChanged(old=old, new=new, reason=reason, actor=actor.label, detail=detail))
     if new in Run.TERMINAL:
+        await_sweeps(run)
         run_ended(run)
     ring("supervisor", f"workspace.{run.workspace.slug}")

@@ -21,7 +21,7 @@ from runs.actions.retry import CannotRetry, retry_invalid
 from runs.models import Run
 from runs.spec import CapsSerializer, SpecRejected
 
-from .serializers import RunSerializer
+from .serializers import RunDetailSerializer, RunSerializer
 from .views import rejected, run_or_404
 
 
@@ -66,7 +66,7 @@ class RunRetryView(WorkspaceView):
             "its money or time is used up, send higher caps along. For its creator, admins and owners."
         ),
         request=CapsSerializer,
-        responses={200: RunSerializer},
+        responses={200: RunDetailSerializer},
         parameters=[KEY],
         tags=["runs"],
     )
@@ -84,4 +84,4 @@ class RunRetryView(WorkspaceView):
             raise Problem(status.HTTP_409_CONFLICT, error.code, str(error)) from error
         except MayNotChange as error:
             raise Problem(status.HTTP_403_FORBIDDEN, "may_not_retry", str(error)) from error
-        return Response(RunSerializer(run_or_404(self.workspace, run.pk)).data)
+        return Response(RunDetailSerializer(run_or_404(self.workspace, run.pk)).data)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
 from django.urls import reverse
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from console.api.views import Money
+from console.api.views import Money, dollars
 from runs import scoring
 from runs.models import Attempt, AttemptTry, Event, Run, Step, Task, TaskSet
+from runs.pages.forecast import Forecast, forecast
+from runs.receipt import Receipt, receipt
 from runs.spec import RunSpecSerializer
 
 
@@ -109,6 +113,48 @@ class RunSerializer(serializers.ModelSerializer[Run]):
     @extend_schema_field(CostSerializer)
     def get_cost(self, run: Run) -> dict[str, Any]:
         return dict(CostSerializer(scoring.cost(run)).data)
+
+
+class RunForecastSerializer(serializers.Serializer[Any]):
+    """From the run's own pace so far: when it stops, what stops it, and what it will have cost."""
+
+    stops_at = serializers.DateTimeField()
+    stops_for = serializers.ChoiceField(choices=["all", "valid", "time", "spend"], source="first.name")
+    cost_usd = serializers.SerializerMethodField()
+
+    @extend_schema_field(Money)
+    def get_cost_usd(self, coming: Forecast) -> str:
+        return dollars(Decimal(coming.cost))
+
+
+class ReceiptSerializer(serializers.Serializer[Receipt]):
+    """`clean`: all that was started is stopped and paid, and each worker has looked for leftovers since."""
+
+    started = serializers.IntegerField()
+    stopped = serializers.IntegerField()
+    swept_at = serializers.DateTimeField(allow_null=True)
+    left = serializers.IntegerField()
+    clean = serializers.BooleanField()
+
+
+class RunDetailSerializer(RunSerializer):
+    """One run, with its forecast while it goes on and its receipt once it has ended."""
+
+    forecast = serializers.SerializerMethodField(help_text="Null before the first result and after the end.")
+    receipt = serializers.SerializerMethodField(help_text="Null until it has ended.")
+
+    class Meta(RunSerializer.Meta):
+        fields = [*RunSerializer.Meta.fields, "forecast", "receipt"]
+        read_only_fields = fields
+
+    @extend_schema_field(RunForecastSerializer(allow_null=True))
+    def get_forecast(self, run: Run) -> dict[str, Any] | None:
+        coming = forecast(run, timezone.now())
+        return dict(RunForecastSerializer(coming).data) if coming else None
+
+    @extend_schema_field(ReceiptSerializer(allow_null=True))
+    def get_receipt(self, run: Run) -> dict[str, Any] | None:
+        return dict(ReceiptSerializer(receipt(run)).data) if run.is_terminal else None
 
 
 def page_of(run: Run) -> str:

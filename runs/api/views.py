@@ -24,7 +24,7 @@ from runs.models import Attempt, Event, Run
 from runs.spec import CapsSerializer, RunSpecSerializer, SpecRejected
 
 from .filters import AttemptFilters, EventFilters, RunFilters
-from .serializers import AttemptSerializer, EventSerializer, RunSerializer
+from .serializers import AttemptSerializer, EventSerializer, RunDetailSerializer, RunSerializer
 
 
 def run_or_404(workspace: Workspace, id: UUID) -> Run:
@@ -85,16 +85,16 @@ class RunView(WorkspaceView):
     scopes = {"GET": Scope.RUNS_READ, "PATCH": Scope.RUNS_WRITE}
     problems: ClassVar = ("409",)
 
-    @extend_schema(summary="One run", responses=RunSerializer, tags=["runs"])
+    @extend_schema(summary="One run", responses=RunDetailSerializer, tags=["runs"])
     def get(self, request: Request, id: UUID) -> Response:
-        return Response(RunSerializer(run_or_404(self.workspace, id)).data)
+        return Response(RunDetailSerializer(run_or_404(self.workspace, id)).data)
 
     @extend_schema(
         operation_id="runs_change_caps",
         summary="Raise or lower a run's caps",
         description="While it is going. For its creator, admins and owners; `spec` keeps what was asked at first.",
         request=CapsSerializer,
-        responses={200: RunSerializer},
+        responses={200: RunDetailSerializer},
         tags=["runs"],
     )
     def patch(self, request: Request, id: UUID) -> Response:
@@ -111,7 +111,7 @@ class RunView(WorkspaceView):
             raise Problem(status.HTTP_409_CONFLICT, "run_ended", str(error)) from error
         except MayNotChange as error:
             raise Problem(status.HTTP_403_FORBIDDEN, "may_not_change_caps", str(error)) from error
-        return Response(RunSerializer(run_or_404(self.workspace, id)).data)
+        return Response(RunDetailSerializer(run_or_404(self.workspace, id)).data)
 
 
 class RunCancelView(WorkspaceView):
@@ -123,7 +123,7 @@ class RunCancelView(WorkspaceView):
         summary="Cancel a run",
         description="For its creator, admins and owners. Cancelling twice is no error; one that has ended is a 409.",
         request=None,
-        responses={200: RunSerializer},
+        responses={200: RunDetailSerializer},
         parameters=[KEY],
         tags=["runs"],
     )
@@ -137,7 +137,7 @@ class RunCancelView(WorkspaceView):
             raise Problem(status.HTTP_409_CONFLICT, "run_ended", str(error)) from error
         except MayNotCancel as error:
             raise Problem(status.HTTP_403_FORBIDDEN, "may_not_cancel", str(error)) from error
-        return Response(RunSerializer(run_or_404(self.workspace, run.pk)).data)
+        return Response(RunDetailSerializer(run_or_404(self.workspace, run.pk)).data)
 
 
 @extend_schema(summary="Attempts of a run", description="By number.", tags=["runs"])

@@ -1,6 +1,7 @@
 from .attempt import Attempt, AttemptTry, Step
 from .event import Event
 from .run import Run, RunDraft
+from .sweep import RunSweep
 from .tally import NoVerdict, ReasonTally, TaskTally
 from .task import Task, TaskSet
 
@@ -12,6 +13,7 @@ __all__ = [
     "ReasonTally",
     "Run",
     "RunDraft",
+    "RunSweep",
     "Step",
     "Task",
     "TaskSet",

@@ -5,24 +5,23 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from django.db.models import Count, Q, Sum
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from console.models import LedgerEntry
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.pages.paging import typed_number
 from desktops.models import Computer
 from runs import scoring
 from runs.actions.advance import able_workers
 from runs.models import Attempt, Run
-from runs.pages import sentences, waffle
+from runs.pages import sentences, states, waffle
 from runs.pages.forecast import forecast
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.gauges import gauges, key
 from runs.pages.loaders import run_or_404
+from runs.receipt import receipt
 
 EVENTS_SHOWN = 6
 HELD_SHOWN = 4
@@ -47,12 +46,15 @@ def overview(request: WorkspaceRequest, number: int) -> HttpResponse:
         "gauges": gauges(run, coming, timezone.now()),
         "recipes": sentences.recipes(run),
         "stopped": sentences.why_stopped(run),
+        "next": sentences.what_next(run, manages=request.membership.manages),
         "forecast": coming,
         "no_verdict": scoring.no_verdict(run),
         "reason_words": sentences.INVALID_REASONS,
         "held_now": held_now(run),
         "seen": seen(run),
-        "receipt": receipt(run),
+        "receipt": receipt(run) if run.is_terminal else None,
+        "ending": states.ending(run, held_count(run)),
+        "recovery": states.recovery(run),
         "feed": feed(run),
         "able": run.status == Run.Status.QUEUED and bool(able_workers(run)),
         **progress(run, request.GET.get("tasks", "")),
@@ -105,24 +107,16 @@ def held_now(run: Run) -> list[Attempt]:
     )
 
 
+def held_count(run: Run) -> int:
+    return (
+        Computer.objects.filter(group=run.pk).held().count() if run.stop_reason and not run.is_terminal else 0
+    )
+
+
 def seen(run: Run) -> list[Attempt]:
     """The attempts with a picture that ended last, newest first."""
     ended = run.attempts.filter(status__in=("done", "error")).exclude(computer__last_screenshot="")
     return list(ended.select_related("computer", "task").order_by("-number")[:SEEN_SHOWN])
-
-
-def receipt(run: Run) -> dict[str, Any]:
-    computers = Computer.objects.for_workspace(run.workspace).filter(group=run.pk)
-    counted = computers.aggregate(
-        started=Count("pk"), stopped=Count("pk", filter=Q(stopped_at__isnull=False))
-    )
-    ledger = LedgerEntry.objects.filter(budget=run.budget_id).aggregate(
-        rows=Count("pk"),
-        open=Count("pk", filter=Q(settled_at=None)),
-        seconds=Sum("seconds"),
-        cost=Sum("cost"),
-    )
-    return {**counted, **ledger, "left": counted["started"] - counted["stopped"]}
 
 
 def feed(run: Run) -> list[tuple[Any, sentences.Told]]:

@@ -242,6 +242,33 @@ def why_stopped(run: Run) -> str:
     return f"{first} {unplayed}; they count as cancelled, none as failed."
 
 
+def what_next(run: Run, *, manages: bool) -> str:
+    """What to do now, for each reason a run can stop for. One or two sentences; the page has the buttons."""
+    missing = run.finished - run.valid
+    them = "The one without a verdict" if missing == 1 else f"The {missing:,} without a verdict"
+    again = (
+        f" {them} can be tried again in this run." if missing and run.status != Run.Status.CANCELLED else ""
+    )
+    workspace_cap = (
+        "Raise the cap on the Budget page, then rerun it."
+        if manages
+        else "An admin or owner can raise the cap on the Budget page; then rerun it."
+    )
+    words = {
+        "all_tasks_done": "Nothing: every attempt has its verdict." if not missing else "",
+        "verified_target_reached": "Nothing: it has what it was to have. Rerun it with a higher target for more.",
+        "budget_exceeded": "Rerun it with a higher spend cap, or with fewer attempts.",
+        "time_cap_reached": "Rerun it with a longer time cap, or on more desktops at once.",
+        "workspace_budget_exceeded": workspace_cap,
+        "cancelled_by_user": "Rerun it when it is wanted after all.",
+        "cancelled_by_operator": "Ask the operator of this console why, before you rerun it.",
+        "worker_lost": f"See on the Workers page that one with {run.template_version} is connected, then rerun it.",
+        "infrastructure_failure": "See under “Without a verdict” what broke, and mend the worker.",
+        "config_rejected": "Rerun it, and choose a published template in the step Environment.",
+    }
+    return f"{words.get(run.stop_reason, '')}{again}".strip()
+
+
 def recipe_noun(run: Run) -> str:
     """A recipe that is played once is a recipe; played several times, each is a replay."""
     noun = "recipe" if run.planned == len(run.task_ids) else "replay"

@@ -12,7 +12,10 @@ from runs.supervisor import supervise
 
 
 class Command(BaseCommand):
-    help = "Start queued runs, hand attempts to workers, keep the caps, notice lost workers, finish runs, send webhooks and mail."
+    help = (
+        "Start queued runs, hand attempts to workers, keep the caps, notice lost workers, finish runs, send webhooks "
+        "and mail."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         asked: list[int] = []
