@@ -257,6 +257,7 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
         "RunStatus": "runs.models.run.Run.Status",
+        "RunKind": "runs.models.run.Run.Kind",
         "AttemptStatus": "runs.models.attempt.Attempt.Status",
         "TemplateStatus": "desktops.models.template.TemplateVersion.Status",
     },

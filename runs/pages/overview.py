@@ -12,7 +12,6 @@ from django.views.decorators.http import require_safe
 
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.pages.paging import typed_number
-from desktops.models import Computer
 from runs import scoring
 from runs.actions.advance import able_workers
 from runs.models import Attempt, Run
@@ -53,7 +52,7 @@ def overview(request: WorkspaceRequest, number: int) -> HttpResponse:
         "held_now": held_now(run),
         "seen": seen(run),
         "receipt": receipt(run) if run.is_terminal else None,
-        "ending": states.ending(run, held_count(run)),
+        "ending": states.ending(run),
         "recovery": states.recovery(run),
         "feed": feed(run),
         "able": run.status == Run.Status.QUEUED and bool(able_workers(run)),
@@ -104,12 +103,6 @@ def held_now(run: Run) -> list[Attempt]:
         run.attempts.filter(computer__isnull=False, computer__stopped_at=None)
         .select_related("computer__worker", "task")
         .order_by("-number")[:HELD_SHOWN]
-    )
-
-
-def held_count(run: Run) -> int:
-    return (
-        Computer.objects.filter(group=run.pk).held().count() if run.stop_reason and not run.is_terminal else 0
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from desktops.models import Assignment, Worker
+from desktops.models import Assignment, Computer, Worker
 from runs.actions.advance import NO_WORKER, able_workers
 from runs.models import Attempt, AttemptTry, Run
 
@@ -32,11 +32,12 @@ class Recovery:
     gives_up_at: datetime | None
 
 
-def ending(run: Run, held: int) -> Ending | None:
+def ending(run: Run) -> Ending | None:
     if run.is_terminal or not run.stop_reason:
         return None
     told = run.events.filter(kind="run_stopping").order_by("-seq").first()
     by = told.data["actor"] if told else ""
+    held = Computer.objects.filter(group=run.pk).held().count()
     return Ending(told.at if told else None, by, held, run.running + run.verifying)
 
 
