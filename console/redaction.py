@@ -144,4 +144,6 @@ def _refusal(request: HttpRequest) -> HttpResponse:
         from console.api.problems import plain
 
         return plain(400, "misplaced_secret", REFUSED)
+    request.path = request.path_info = "/"  # the page's own forms say where they are to lead back to
+    request.META["QUERY_STRING"] = ""
     return render(request, "400.html", {"why": REFUSED}, status=400)
