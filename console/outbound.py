@@ -158,7 +158,7 @@ def post(url: str, *, headers: Mapping[str, str], body: bytes) -> Answer:
         connection.close()
     if 300 <= response.status < 400:
         return answer(response.status, "It redirects, and redirects are not followed.")
-    return answer(response.status, "" if 200 <= response.status < 300 else f"It answered {response.status}.")
+    return answer(response.status)
 
 
 def _words(error: Exception) -> str:

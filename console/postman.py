@@ -75,7 +75,7 @@ def deliver(delivery: Delivery) -> outbound.Answer:
         delivery.due_at = None if answer.ok else _due_again(delivery, answer)
         delivery.save(update_fields=["delivered_at", "due_at"])
     if not answer.ok:
-        log.info("%s, try %s: %s", delivery, delivery.tries, answer.error)
+        log.info("%s, try %s: %s", delivery, delivery.tries, answer.error or answer.status)
     return answer
 
 

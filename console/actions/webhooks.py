@@ -8,7 +8,6 @@ import json
 import secrets
 from collections.abc import Collection, Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -135,7 +134,5 @@ def _body(event: str, data: Mapping[str, Any]) -> str:
 
 
 def _record(action: str, webhook: Webhook, actor: Actor, **detail: Any) -> None:
-    host = urlsplit(webhook.url).netloc  # the path of an address may be a secret of its receiver
-    record(
-        workspace=webhook.workspace, actor=actor, action=action, subject=f"webhook to {host}", detail=detail
-    )
+    subject = f"webhook to {webhook.host}"
+    record(workspace=webhook.workspace, actor=actor, action=action, subject=subject, detail=detail)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from urllib.parse import urlsplit
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -41,6 +42,11 @@ class Webhook(models.Model):
     def __str__(self) -> str:
         return self.url
 
+    @property
+    def host(self) -> str:
+        """The rest of an address may be its receiver's secret: where others read, this stands for it."""
+        return urlsplit(self.url).netloc
+
 
 class Delivery(models.Model):
     """One message to one receiver: a webhook, or a person by mail. Due until it arrived or was given up."""
@@ -77,7 +83,7 @@ class Delivery(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.event} to {self.webhook or self.recipient}"
+        return f"{self.event} to {self.webhook.host if self.webhook else self.recipient}"
 
     @property
     def message_id(self) -> str:

@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -77,9 +78,12 @@ def _page(request: WorkspaceRequest, form: dict[str, Any], status: int = 200, **
 def webhook(request: WorkspaceRequest, webhook_id: UUID) -> HttpResponse:
     found = _webhook_or_404(request, webhook_id)
     deliveries = Delivery.objects.filter(webhook=found).prefetch_related("try_rows")
+    page = by_number(deliveries, request.GET, rows=ROWS, field="pk")
     context = {
         "webhook": found,
-        "page": by_number(deliveries, request.GET, rows=ROWS, field="pk"),
+        "page": page,
+        "waiting": any(delivery.due_at for delivery in page.rows),
+        "now": timezone.now(),
         "tries": len(WAITS) + 1,
         "hours": round(sum(WAITS) / 3600),
     }

@@ -60,7 +60,7 @@ def test_cancelling_says_since_when_by_whom_and_what_is_left(new_run, worker, wo
     client = client_for(owner)
     client.post(f"/w/lab/runs/{run.number}/cancel/")
     text = client.get(f"/w/lab/runs/{run.number}/").content.decode()
-    assert "It is stopping since" in text
+    assert "It has been stopping since" in text
     assert "by Olga Owner" in text
     assert "2 desktops are going away" in text
 
@@ -76,6 +76,6 @@ def test_recovering_says_which_worker_and_until_when(new_run, worker, owner, cli
     run.refresh_from_db()
     EventFactory(run=run, kind="run_status", data={"old": "running", "new": "recovering"})
     text = client_for(owner).get(f"/w/lab/runs/{run.number}/").content.decode()
-    assert "It is recovering since" in text
+    assert "It has been recovering since" in text
     assert '<b class="strong">paper</b> went quiet' in text
     assert "If no worker with basic@1 is back by" in text
