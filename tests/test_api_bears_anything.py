@@ -1,4 +1,4 @@
-"""Requests that no client should send, to every route of the OpenAPI document: each gets a problem document, never a 500."""
+"""Requests that no client should send, to every route of the OpenAPI document: each gets a problem, never a 500."""
 
 from __future__ import annotations
 
