@@ -27,17 +27,22 @@ TICK_SECONDS = 1.0
 LEADER_LOCK = 0x6465736B  # "desk"
 
 
-def one_pass(*, hearing: bool = True) -> None:
-    """Lose what went quiet, settle what ended by itself, advance every run that has not ended.
+def look() -> None:
+    """One pass. While no console is there to hear workers, their silence is not held against them."""
+    if not presence.anybody():
+        lease.grace()
+    one_pass()
 
-    `hearing`: whether some console is there to hear workers; while none is, their silence is not held against them.
+
+def one_pass() -> None:
+    """Lose what went quiet, settle what ended by itself, advance every run that has not ended.
 
     Each of these is a transaction of its own, and one that breaks keeps none of the others waiting: it is in the
     log, and the next pass tries it again.
     """
     now = timezone.now()
     quiet = Assignment.objects.live().filter(lease_until__lt=now).select_related("worker")
-    for assignment in quiet.order_by("lease_until") if hearing else []:
+    for assignment in quiet.order_by("lease_until"):
         with _alone(f"Losing {assignment}"):
             if not lease.may_return(assignment) and lease.lose(assignment):
                 log.warning("Lost %s", assignment)
@@ -82,7 +87,7 @@ def supervise(stopping: Callable[[], bool]) -> None:
 
 
 def _lead_while_connected(stopping: Callable[[], bool]) -> None:
-    leading = hearing = False
+    leading = False
     for _ in listen_blocking(TICK_SECONDS):
         if stopping():
             return
@@ -91,7 +96,5 @@ def _lead_while_connected(stopping: Callable[[], bool]) -> None:
             if not leading:
                 continue
             log.info("Leading.")
-        heard_before, hearing = hearing, presence.anybody()
-        if hearing and not heard_before:
             lease.grace()
-        one_pass(hearing=hearing)
+        look()

@@ -26,6 +26,8 @@ from .books import keep_books
 # Budget is held this far ahead. Short enough that little money is tied up, long enough that a console may be away
 # for a while without a desktop being stopped for it.
 SLICE = timedelta(seconds=60)
+# Paid ahead again as soon as less than this is left: a console may be away for as long without a desktop being stopped.
+AHEAD = timedelta(seconds=45)
 # Nothing is started for less: a desktop that cannot live this long only burns the rest of the budget.
 SHORTEST = timedelta(seconds=15)
 
@@ -86,12 +88,12 @@ def offer(
 
 @transaction.atomic
 def extend(assignment: Assignment) -> Assignment:
-    """Pay a live assignment's desktop ahead when less than half a slice is left.
+    """Pay a live assignment's desktop ahead to a whole slice when less than AHEAD is left of it.
 
     Raises BudgetExhausted; the desktop then stops by itself at `paid_until`. The caller holds the row's lock.
     """
     now = timezone.now()
-    if assignment.paid_until - now > SLICE / 2:
+    if assignment.paid_until - now > AHEAD:
         return assignment
     paid = max(assignment.paid_until, now)
     granted, amount = _hold(assignment.budget, assignment.rate_usd_per_hour, now + SLICE - paid)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from desktops.worker.engine.choose import open_engine, socket_of
 from desktops.worker.engine.provision import client, ensure_engine
 
 from .rig import Rig
+from .scenario import Scenario
 
-LABS = 24
+PATIENCE_SECONDS = 400
 AT_ONCE = 5  # scenarios: mostly they wait, and two processors bear so many desktops
 
 
@@ -51,11 +52,11 @@ def digest(engine_address: str, tmp_path_factory: pytest.TempPathFactory) -> str
         return build.build(builder, "basic", print)
 
 
-@pytest.fixture(scope="module")
-def rig(engine_address: str, digest: str) -> Iterator[Rig]:
+@contextmanager
+def a_rig(engine: str, digest: str, labs: int) -> Iterator[Rig]:
     # Not pytest's own folder: that closes itself to PostgreSQL's user whenever another pytest begins.
     with tempfile.TemporaryDirectory(prefix="deskyard-rig-") as folder:
-        made = Rig(Path(folder), engine_address, digest, labs=LABS)
+        made = Rig(Path(folder), engine, digest, labs=labs)
         try:
             made.start()
             yield made
@@ -63,11 +64,35 @@ def rig(engine_address: str, digest: str) -> Iterator[Rig]:
             made.close()
 
 
-Begin = Callable[[Callable[[Rig], Any]], Future[Any]]
-
-
 @pytest.fixture(scope="module")
-def begin(rig: Rig) -> Iterator[Begin]:
-    """Play a scenario in a thread of its own, beside others. All are waited for before the rig ends."""
-    with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="scenario") as pool:
-        yield lambda scenario: pool.submit(scenario, rig)
+def rig(engine_address: str, digest: str) -> Iterator[Rig]:
+    """For one module, whose tests do to its services what they like."""
+    with a_rig(engine_address, digest, labs=2) as made:
+        yield made
+
+
+Playing = dict[str, Future[Any]]
+
+
+@pytest.fixture(scope="package")
+def playing(engine_address: str, digest: str, request: pytest.FixtureRequest) -> Iterator[Playing]:
+    """The SCENARIOS of all modules that the chosen tests look at, played on one rig side by side, each in a lab of
+    its own; those that take longest first. All are waited for before the rig ends."""
+    asked: dict[str, Scenario] = {}
+    for item in request.session.items:
+        known = getattr(getattr(item, "module", None), "SCENARIOS", {})
+        asked |= {
+            name: known[name] for name in known if f"test_{name}" in (item.name, item.name.split("__")[0])
+        }
+    with (
+        a_rig(engine_address, digest, labs=len(asked)) as rig,
+        ThreadPoolExecutor(AT_ONCE, thread_name_prefix="scenario") as pool,
+    ):
+        order = sorted(asked, key=lambda name: -asked[name].seconds)
+        yield {name: pool.submit(asked[name].play, rig) for name in order}
+
+
+@pytest.fixture
+def played(playing: Playing, request: pytest.FixtureRequest) -> Any:
+    """What came of the scenario of the test's own name: `test_NAME`, or `test_NAME__and_more`."""
+    return playing[request.node.name.removeprefix("test_").split("__")[0]].result(PATIENCE_SECONDS)

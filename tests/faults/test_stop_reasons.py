@@ -1,12 +1,10 @@
 """Every reason for which a run stops, reached the way it happens in life, on real desktops.
 
-The scenarios are played side by side, each in a workspace and with workers of its own; a test looks at what came
-of one. After each of them the same invariants hold.
+A test looks at what came of the scenario of its name. After each of them the same invariants hold.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -15,36 +13,10 @@ import requests
 from console.embedded.api import ApiError
 from tests.factories import PASSWORD
 
-from .conftest import Begin
-from .invariants import check
-from .rig import Lab, Rig
+from .rig import Rig
+from .scenario import END_SECONDS, Played, Scenario
 
-pytestmark = [pytest.mark.desktop, pytest.mark.timeout(400)]
-
-SECONDS = 300
-
-
-class Played:
-    """What came of a scenario: its lab, its run and whatever else it saw."""
-
-    def __init__(self, lab: Lab, run: str, **seen: Any) -> None:
-        self.lab, self.run = lab, run
-        self.status, self.reason = lab.await_end(run, SECONDS)
-        self.detail = lab.rig.value("SELECT stop_detail FROM runs_run WHERE id = %s", run)
-        self.attempts = lab.attempts(run)
-        self.statuses = lab.statuses(run)
-        self.seen = seen
-        for worker in lab.workers:
-            worker.program.end()
-        check(lab)
-
-    @property
-    def end(self) -> tuple[str, str]:
-        return self.status, self.reason
-
-    @property
-    def columns(self) -> list[tuple[str, str, str | None]]:
-        return [(row["status"], row["verifier"], row["outcome"]) for row in self.attempts]
+pytestmark = [pytest.mark.desktop, pytest.mark.timeout(600)]
 
 
 # ── the scenarios ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -115,7 +87,7 @@ def worker_lost(rig: Rig) -> Played:
     run = lab.run("endless", "solved", parallel_copies=2)
     lab.await_playing(run, 2)
     worker.program.kill()
-    lab.await_end(run, SECONDS)
+    lab.await_end(run, END_SECONDS)
     lab.begin(worker)  # what is left of its desktops goes when it is started again
     return Played(lab, run)
 
@@ -163,39 +135,20 @@ def _token(session: requests.Session) -> dict[str, str]:
     return {"csrfmiddlewaretoken": session.cookies["csrftoken"]}
 
 
-# The longest first.
 SCENARIOS = {
-    "time_cap_reached": time_cap_reached,
-    "worker_lost": worker_lost,
-    "infrastructure_failure": infrastructure_failure,
-    "budget_exceeded": budget_exceeded,
-    "workspace_budget_exceeded": workspace_budget_exceeded,
-    "all_tasks_done": all_tasks_done,
-    "verified_target_reached": verified_target_reached,
-    "cancelled_by_creator": cancelled_by("member"),
-    "cancelled_by_admin": cancelled_by("admin"),
-    "cancelled_by_owner": cancelled_by("owner", creator="admin"),
-    "cancelled_by_operator": cancelled_by_operator,
-    "config_rejected": config_rejected,
+    "all_tasks_done": Scenario(30, all_tasks_done),
+    "verified_target_reached": Scenario(20, verified_target_reached),
+    "budget_exceeded": Scenario(50, budget_exceeded),
+    "workspace_budget_exceeded": Scenario(30, workspace_budget_exceeded),
+    "time_cap_reached": Scenario(70, time_cap_reached),
+    "cancelled_by_user": Scenario(12, cancelled_by("member")),
+    "cancelled_by_admin": Scenario(12, cancelled_by("admin")),
+    "cancelled_by_owner": Scenario(12, cancelled_by("owner", creator="admin")),
+    "cancelled_by_operator": Scenario(12, cancelled_by_operator),
+    "worker_lost": Scenario(80, worker_lost),
+    "infrastructure_failure": Scenario(60, infrastructure_failure),
+    "config_rejected": Scenario(3, config_rejected),
 }
-
-
-@pytest.fixture(scope="module")
-def playing(begin: Begin, request: pytest.FixtureRequest) -> dict[str, Future[Played]]:
-    """Those that a chosen test asks for, the longest first."""
-    chosen = " ".join(item.name for item in request.session.items if item.module is request.module)
-    return {
-        name: begin(scenario)
-        for name, scenario in SCENARIOS.items()
-        if name in chosen or name.replace("by_", "by_user[") in chosen
-    }
-
-
-@pytest.fixture
-def played(playing: dict[str, Future[Played]], request: pytest.FixtureRequest) -> Played:
-    """That of the test's own name, `test_NAME` or `test_NAME__more`."""
-    name = request.node.name.removeprefix("test_").split("__")[0]
-    return playing[name].result(SECONDS)
 
 
 # ── the tests ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -240,15 +193,24 @@ def test_time_cap_reached(played: Played) -> None:
     assert played.columns == [("cancelled", "not_checked", None)] * 2
 
 
-@pytest.mark.parametrize("who", ["creator", "admin", "owner"])
-def test_cancelled_by_user(playing: dict[str, Future[Played]], who: str) -> None:
-    played = playing[f"cancelled_by_{who}"].result(SECONDS)
+def was_cancelled(played: Played) -> None:
     assert played.end == ("cancelled", "cancelled_by_user")
     assert played.seen["answer"] in ("cancelling", "cancelled")
     assert "cancelling" in played.statuses
     assert set(played.columns) == {("cancelled", "not_checked", None)}
-    if who == "owner":  # the run of an admin: a member may not end it
-        assert "403" in played.seen["refusal"]
+
+
+def test_cancelled_by_user(played: Played) -> None:
+    was_cancelled(played)  # by its creator, a member
+
+
+def test_cancelled_by_admin(played: Played) -> None:
+    was_cancelled(played)
+
+
+def test_cancelled_by_owner(played: Played) -> None:
+    was_cancelled(played)
+    assert "403" in played.seen["refusal"]  # the run of an admin: a member may not end it
 
 
 def test_cancelled_by_operator(played: Played) -> None:

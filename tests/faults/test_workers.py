@@ -1,6 +1,6 @@
 """What happens to workers and to the way between them and the console: killed, frozen, cut off, out of disk.
 
-Side by side, each in a lab of its own; the console, the supervisor and the database stay well.
+Console, supervisor and database stay well. A test looks at what came of the scenario of its name.
 """
 
 from __future__ import annotations
@@ -8,57 +8,34 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import docker
 import pytest
 
 from desktops.worker.engine.base import COMPUTER_LABEL, OWNER_LABEL
 
-from .conftest import Begin
-from .invariants import check
 from .processes import until
 from .proxy import Proxy
-from .rig import Lab, Rig, Worker
+from .rig import Rig, Worker
+from .scenario import END_SECONDS, Played, Scenario
 
-pytestmark = [pytest.mark.desktop, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.desktop, pytest.mark.timeout(600)]
 
-SECONDS = 300
 FROZEN_SECONDS = 60
 CUT_SECONDS = 20
-
-
-class Played:
-    """A scenario's lab and run, after its end and with the invariants checked."""
-
-    def __init__(self, lab: Lab, run: str, **seen: Any) -> None:
-        self.lab, self.run, self.seen = lab, run, seen
-        self.end = lab.await_end(run, SECONDS)
-        for worker in lab.workers:
-            worker.program.end()
-        self.attempts = lab.attempts(run)
-        self.tries = lab.tries(run)
-        self.statuses = lab.statuses(run)
-        check(lab)
-
-    @property
-    def all_solved(self) -> bool:
-        return {(row["status"], row["outcome"]) for row in self.attempts} == {("done", "success")}
 
 
 def frozen(rig: Rig) -> Played:
     """Stopped for a minute in the middle of an attempt, which another worker plays meanwhile."""
     lab = rig.lab()
     first = lab.worker("first", slots=1)
-    run = lab.run("steady")
+    run = lab.run("slow")
     lab.await_playing(run)
     other = lab.worker("other", slots=1)
     first.program.freeze()
     began = time.monotonic()
-    lab.await_end(run, SECONDS)
+    lab.await_end(run, END_SECONDS)
     time.sleep(max(0.0, FROZEN_SECONDS - (time.monotonic() - began)))  # as long as it was stopped for
     since = rig.value("SELECT now()")
     first.program.thaw()
@@ -201,30 +178,17 @@ def same_name(rig: Rig) -> Played:
     return Played(lab, run)
 
 
-SCENARIOS: dict[str, Callable[[Rig], Played]] = {
-    "frozen": frozen,
-    "cut_off": cut_off,
-    "cut_off_with_a_second_worker": cut_off_with_a_second_worker,
-    "disk_full": disk_full,
-    "killed": killed,
-    "container_killed": container_killed,
-    "left_over": left_over,
-    "shut_down": shut_down,
-    "same_name": same_name,
+SCENARIOS = {
+    "frozen": Scenario(85, frozen),
+    "killed": Scenario(30, killed),
+    "cut_off": Scenario(55, cut_off),
+    "cut_off_with_a_second_worker": Scenario(70, cut_off_with_a_second_worker),
+    "container_killed": Scenario(25, container_killed),
+    "disk_full": Scenario(40, disk_full),
+    "left_over": Scenario(30, left_over),
+    "shut_down": Scenario(30, shut_down),
+    "same_name": Scenario(25, same_name),
 }
-
-
-@pytest.fixture(scope="module")
-def playing(begin: Begin, request: pytest.FixtureRequest) -> dict[str, Future[Played]]:
-    """Those that a chosen test asks for, the longest first."""
-    chosen = {item.name.removeprefix("test_") for item in request.session.items}
-    return {name: begin(scenario) for name, scenario in SCENARIOS.items() if name in chosen}
-
-
-@pytest.fixture
-def played(playing: dict[str, Future[Played]], request: pytest.FixtureRequest) -> Played:
-    """What came of the scenario of the test's own name."""
-    return playing[request.node.name.removeprefix("test_")].result(SECONDS)
 
 
 def test_frozen(played: Played) -> None:
@@ -248,7 +212,7 @@ def test_killed(played: Played) -> None:
 def test_cut_off(played: Played) -> None:
     assert played.end == ("completed", "all_tasks_done")
     assert played.all_solved
-    assert [row["tries"] for row in played.attempts] == [1, 1]
+    assert [row["tries"] for row in played.attempts] == [1, 1], played.why
     assert "recovering" in played.statuses
     assert played.statuses[-1] == "completed"
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from console import presence
 from console.actor import Actor
 from console.models import User, Workspace
 from desktops.actions.pause import pause_worker, resume_worker
@@ -15,7 +16,7 @@ from desktops.models import Assignment, Worker
 from runs.actions import advance
 from runs.actions.stop import cancel_run
 from runs.models import Run
-from runs.supervisor import one_pass
+from runs.supervisor import look, one_pass
 from tests.runs.paper_worker import PaperWorker
 
 pytestmark = pytest.mark.django_db
@@ -134,8 +135,9 @@ def test_silence_is_nobodys_fault_while_no_console_listens(
 ) -> None:
     PaperWorker(workspace, owner, name="other")
     go_quiet(worker)
-    one_pass(hearing=False)
-    assert playing.attempts.get().tries == 1
+    assert not presence.anybody()
+    look()
+    assert (fresh(playing).status, playing.attempts.get().tries) == ("running", 1)
 
 
 def test_a_try_that_is_lost_while_its_run_stops_is_closed(

@@ -1,0 +1,139 @@
+"""What happens to the services under a run: console, supervisor, database and engine, one after another."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from desktops.worker.engine.podman import PodmanService
+
+from .invariants import check
+from .processes import until
+from .rig import Lab, Rig, Worker
+
+pytestmark = [pytest.mark.desktop, pytest.mark.timeout(300)]
+
+LONGER_THAN_A_LEASE = 18
+
+
+@pytest.fixture(scope="module")
+def lab(rig: Rig) -> Lab:
+    """With a worker of two slots."""
+    made = rig.lab()
+    made.worker()
+    return made
+
+
+def solved_at_once(lab: Lab, run: str) -> None:
+    """Every attempt has its verdict by its first try, and everything adds up."""
+    assert lab.await_end(run, 120) == ("completed", "all_tasks_done")
+    tries = lab.tries(run)
+    assert [row["ok"] for row in tries] == [True] * len(lab.attempts(run)), tries
+    check(lab)
+
+
+def test_a_console_that_is_killed_and_comes_back_loses_and_doubles_nothing(rig: Rig, lab: Lab) -> None:
+    run = lab.run("steady", parallel_copies=2)
+    lab.await_playing(run, 2)
+    rig.console.kill()
+    rig.start_console()
+    solved_at_once(lab, run)
+
+
+def test_while_no_console_listens_no_worker_is_called_lost(rig: Rig, lab: Lab) -> None:
+    run = lab.run("slow", "steady")
+    lab.await_playing(run, 2)
+    rig.console.kill()
+    time.sleep(LONGER_THAN_A_LEASE)
+    assert lab.status(run) == "running"
+    rig.start_console()
+    solved_at_once(lab, run)
+
+
+def test_a_spare_supervisor_goes_on_where_the_leader_was_killed(rig: Rig, lab: Lab) -> None:
+    spare = rig.new_supervisor("spare")
+    spare.start()
+    run = lab.run("solved", parallel_copies=4, rounds=2)
+    leader, next_one = rig.supervisor, spare
+    for ended in (1, 3, 5):
+        until(
+            lambda wanted=ended: (  # type: ignore[misc]
+                rig.value("SELECT done FROM runs_run WHERE id = %s", run) >= wanted
+                or lab.status(run) == "completed"
+            ),
+            60,
+            f"{ended} attempts",
+        )
+        leader.kill()
+        leader.start()  # it waits behind the other now
+        leader, next_one = next_one, leader
+    rig.supervisor = leader
+    solved_at_once(lab, run)
+    next_one.end()
+
+
+def test_a_database_that_is_restarted_at_once_loses_nothing(rig: Rig, lab: Lab) -> None:
+    run = lab.run("steady", parallel_copies=2)
+    lab.await_playing(run, 2)
+    server = rig.postgres
+    assert server.pid is not None
+    subprocess.run(["kill", f"-{signal.SIGQUIT}", str(server.pid)], check=True)  # its immediate shutdown
+    until(server.died, 20, "the end of the database")
+    server.restart()
+    solved_at_once(lab, run)
+
+
+class OwnService:
+    """Another API service of the machine's Podman: the same containers, and nobody else is in its way."""
+
+    def __init__(self, engine: str, folder: Path) -> None:
+        home = Path(engine.removeprefix("unix://")).parent
+        if not (home / "containers.conf").exists():
+            pytest.skip("this engine is not a Podman of our own, whose service may be restarted")
+        self._environment = PodmanService(home).environment
+        self._socket = folder / "engine.sock"
+        self.url = f"unix://{self._socket}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self._socket.unlink(missing_ok=True)
+        command = ["podman", "system", "service", "--time", "0", self.url]
+        self._process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", *command],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        until(self._socket.exists, 20, "the engine's socket")
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture
+def service(rig: Rig) -> Iterator[OwnService]:
+    own = OwnService(rig.engine, rig.folder)
+    own.start()
+    yield own
+    own.kill()
+
+
+def test_an_engine_whose_service_is_restarted_keeps_its_desktops(rig: Rig, service: OwnService) -> None:
+    lab = rig.lab()
+    worker: Worker = lab.worker(engine=service.url, slots=1)
+    run = lab.run("steady", "solved")
+    lab.await_playing(run)
+    service.kill()
+    # The desktop plays on; that it cannot be removed yet is waited out.
+    until(lambda: worker.program.said("cannot be removed, trying again"), 60, "a removal that waits")
+    service.start()
+    solved_at_once(lab, run)
+    worker.program.end()
