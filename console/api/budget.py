@@ -28,7 +28,12 @@ class BudgetSerializer(serializers.Serializer[Any]):
 class BudgetView(WorkspaceView):
     scopes = {"GET": Scope.RUNS_READ}
 
-    @extend_schema(summary="The workspace's budget", responses=BudgetSerializer, tags=["budget"])
+    @extend_schema(
+        summary="The workspace's budget",
+        description="Its cap, and what its runs have spent and hold reserved now; spent + reserved never passes it.",
+        responses=BudgetSerializer,
+        tags=["budget"],
+    )
     def get(self, request: Request) -> Response:
         budget: Budget = root_budget(self.workspace)
         return Response(BudgetSerializer(budget).data)

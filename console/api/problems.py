@@ -17,6 +17,7 @@ from django.core.signals import got_request_exception
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views import defaults as default_views
+from drf_spectacular.utils import OpenApiExample, extend_schema_serializer
 from rest_framework import exceptions, serializers, status
 from rest_framework.response import Response
 
@@ -41,6 +42,21 @@ class FieldProblemSerializer(serializers.Serializer[FieldProblem]):
     message = serializers.CharField(help_text="For people.")
 
 
+@extend_schema_serializer(
+    examples=[
+        OpenApiExample(
+            "A field that cannot be",
+            value={
+                "type": "about:blank",
+                "title": "Unprocessable Entity",
+                "status": 422,
+                "code": "invalid_document",
+                "detail": "Not accepted: rounds.",
+                "errors": [{"field": "rounds", "code": "max_value", "message": "Must be between 1 and 50."}],
+            },
+        )
+    ]
+)
 class ProblemSerializer(serializers.Serializer[dict[str, Any]]):
     type = serializers.CharField(default="about:blank")
     title = serializers.CharField()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -10,7 +11,7 @@ from drf_spectacular.openapi import AutoSchema
 from .problems import CONTENT_TYPE, ProblemSerializer
 
 PROBLEMS = {
-    "400": "The request cannot be read.",
+    "400": "The request cannot be read, or a token stands where it would be written down.",
     "401": "No token, or one that is not valid.",
     "403": "The token lacks the scope, or the caller may not do this.",
     "404": "There is no such thing in this workspace.",
@@ -23,7 +24,19 @@ PROBLEMS = {
 
 
 class ApiSchema(AutoSchema):
-    """Adds the problem documents a route may answer: those all do, and the view's own `problems`."""
+    """Adds the problem documents a route may answer, those all do and the view's own `problems`, and its scope."""
+
+    def get_operation(self, *arguments: Any, **named: Any) -> dict[str, Any] | None:
+        operation: dict[str, Any] | None = super().get_operation(*arguments, **named)
+        scope = getattr(self.view, "scopes", {}).get(self.method)
+        if operation is not None and scope:
+            said = operation.get("description", "")
+            operation["description"] = f"{said}\n\nNeeds the scope `{scope}`.".strip()
+        return operation
+
+    def get_description(self) -> str:
+        """Of a view that says nothing itself: what its own docstring does, never that of a base."""
+        return inspect.cleandoc(vars(type(self.view)).get("__doc__") or "")
 
     def _get_response_bodies(self, direction: Any = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
@@ -40,8 +53,10 @@ class ApiSchema(AutoSchema):
 
     def _problem_codes(self) -> set[str]:
         codes = set(getattr(self.view, "problems", ()))
+        if self.method == "GET" and {"POST", "PUT", "PATCH"} & set(getattr(self.view, "scopes", ())):
+            codes.discard("409")  # of what changes something at the same address
         if self.view.authentication_classes:
-            codes |= {"401", "403"}
+            codes |= {"400", "401", "403"}
         if "{" in self.path:
             codes.add("404")
         if self._is_list_view() or self.method in ("POST", "PATCH"):

@@ -32,7 +32,12 @@ TRY = OpenApiParameter(
 )
 
 
-@extend_schema(summary="One attempt", responses=AttemptDetailSerializer, tags=["attempts"])
+@extend_schema(
+    summary="One attempt",
+    description="With all its tries, also those that an infrastructure fault ended, and the checker's evidence.",
+    responses=AttemptDetailSerializer,
+    tags=["attempts"],
+)
 class AttemptView(WorkspaceView):
     scopes = {"GET": Scope.RUNS_READ}
 
@@ -42,7 +47,12 @@ class AttemptView(WorkspaceView):
         return Response(AttemptDetailSerializer(attempt, context={"request": request}).data)
 
 
-@extend_schema(summary="Steps of an attempt", description="By number.", parameters=[TRY], tags=["attempts"])
+@extend_schema(
+    summary="Steps of an attempt",
+    description="By number, of the last try or the one that `try` names.",
+    parameters=[TRY],
+    tags=["attempts"],
+)
 class AttemptStepsView(WorkspaceList):
     scopes = {"GET": Scope.RUNS_READ}
     queryset = Step.objects.none()
@@ -66,6 +76,7 @@ class StepScreenshotView(WorkspaceView):
 
     @extend_schema(
         summary="What the screen showed after a step",
+        description="A PNG of 1920×1080 pixels.",
         parameters=[TRY],
         responses={(200, "image/png"): OpenApiTypes.BINARY},
         tags=["attempts"],

@@ -85,7 +85,12 @@ class RunView(WorkspaceView):
     scopes = {"GET": Scope.RUNS_READ, "PATCH": Scope.RUNS_WRITE}
     problems: ClassVar = ("409",)
 
-    @extend_schema(summary="One run", responses=RunDetailSerializer, tags=["runs"])
+    @extend_schema(
+        summary="One run",
+        description="Its state, counts, cost and caps now; while it is going, also when it is expected to end.",
+        responses=RunDetailSerializer,
+        tags=["runs"],
+    )
     def get(self, request: Request, id: UUID) -> Response:
         return Response(RunDetailSerializer(run_or_404(self.workspace, id)).data)
 

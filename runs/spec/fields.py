@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.utils import OpenApiExample, extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from console.names import SENTENCE, is_one_line
@@ -98,6 +98,26 @@ class ModelField(serializers.JSONField):
     pass
 
 
+@extend_schema_serializer(
+    examples=[
+        OpenApiExample(
+            "A scripted test",
+            request_only=True,
+            value={
+                "kind": "scripted_test",
+                "name": "nightly smoke",
+                "task_set": "deskyard-basics",
+                "tasks": ["rename-folder", "make-folders"],
+                "template": "basic@1",
+                "parallel_copies": 2,
+                "rounds": 1,
+                "max_steps": 15,
+                "spend_cap_usd": "0.50",
+                "time_cap_minutes": 30,
+            },
+        )
+    ]
+)
 class RunSpecSerializer(serializers.Serializer[Any]):
     """Shape, types and ranges. What needs the database is `check`'s."""
 

@@ -37,6 +37,27 @@ def test_the_document_is_made_without_a_guess(capsys: pytest.CaptureFixture[str]
     assert not capsys.readouterr().err
 
 
+def test_every_operation_says_what_it_does_and_how_it_refuses() -> None:
+    document = yaml.safe_load(generated())
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            named = (method, path)
+            assert operation["summary"], named
+            said = operation.get("description", "").partition("Needs the scope")[0].strip()
+            assert said, named
+            assert "self." not in said, named
+            for code, reply in operation["responses"].items():
+                if code >= "400":
+                    [(kind, content)] = reply["content"].items()
+                    assert (kind, content["schema"]) == (
+                        "application/problem+json",
+                        {"$ref": "#/components/schemas/Problem"},
+                    ), named
+                    assert reply["description"], named
+            if operation.get("security"):
+                assert {"400", "401", "403"} <= set(operation["responses"]), named
+
+
 def test_anybody_may_read_the_document(client: Client) -> None:
     reply = client.get("/v1/schema", headers={"Accept": "application/vnd.oai.openapi"})
     assert reply.status_code == 200
