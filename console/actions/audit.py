@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-
-from pydantic import JsonValue
+from typing import Any
 
 from console.actor import Actor
 from console.models import AuditEntry, User, Workspace
@@ -21,7 +20,7 @@ def record(
     actor: Actor,
     action: str,
     subject: str,
-    detail: Mapping[str, JsonValue] | None = None,
+    detail: Mapping[str, Any] | None = None,
 ) -> AuditEntry:
     """`action` is dotted (`member.added`), `subject` a short human name (`run #12`).
 
@@ -43,9 +42,9 @@ def record(
 
 
 def record_of_account(
-    *, user: User, actor: Actor, action: str, detail: Mapping[str, JsonValue] | None = None
+    *, user: User, actor: Actor, action: str, detail: Mapping[str, Any] | None = None
 ) -> None:
     """What happens to an account (sign-in, password, second factor) is told in each workspace that its person is in."""
-    workspaces = list(Workspace.objects.of(user)) or [None]
-    for workspace in workspaces:
+    workspaces: list[Workspace | None] = [*Workspace.objects.of(user)]
+    for workspace in workspaces or [None]:
         record(workspace=workspace, actor=actor, action=action, subject=user.email, detail=detail)

@@ -6,11 +6,12 @@ Operators (platform staff) and Deskyard itself may do all of it except leave a w
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from pydantic import JsonValue
 
 from console.actor import Actor
 from console.doorbell import ring
@@ -88,7 +89,7 @@ def change_workspace(workspace: Workspace, *, name: str, run_parallelism: int, a
     changed = {field: value for field, value in wanted.items() if getattr(row, field) != value}
     if not changed:
         return row
-    detail: dict[str, JsonValue] = {}
+    detail: dict[str, Any] = {}
     for field, value in changed.items():
         detail[f"{field}_was"], detail[field] = getattr(row, field), value
         setattr(row, field, value)

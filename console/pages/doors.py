@@ -27,7 +27,7 @@ def home(request: HttpRequest) -> HttpResponse:
     user: User = request.user  # type: ignore[assignment]
     mine = Workspace.objects.of(user)
     workspace = (
-        mine.filter(pk=user.last_workspace_id).first() or mine.order_by("memberships__joined_at").first()
+        mine.filter(pk=user.last_workspace_id or 0).first() or mine.order_by("memberships__joined_at").first()
     )
     if workspace is None:
         return render(request, "no_workspace.html")
