@@ -82,7 +82,8 @@ def deliver(delivery: Delivery) -> outbound.Answer:
 def _due_again(delivery: Delivery, answer: outbound.Answer) -> datetime | None:
     if delivery.tries > len(WAITS) or answer.status == 410:  # 410: the receiver says it is gone for good
         return None
-    if delivery.webhook and not Webhook.objects.filter(pk=delivery.webhook_id, active=True).exists():
+    hook = delivery.webhook
+    if hook is not None and not Webhook.objects.filter(pk=hook.pk, active=True).exists():
         return None
     wait = WAITS[delivery.tries - 1]
     return timezone.now() + timedelta(seconds=wait * random.uniform(0.9, 1.1))

@@ -72,6 +72,7 @@ def receipt(run: Run) -> Receipt:
 
 def await_sweeps(run: Run) -> None:
     """The run has ended: from now on a sweep of each worker that played it is looked for."""
+    assert run.ended_at is not None
     workers = list(ComputerTally.objects.filter(group=run.pk).values_list("worker_id", flat=True))
     if not workers:
         return

@@ -42,17 +42,17 @@ def webhook_list(request: WorkspaceRequest) -> HttpResponse:
     """POST adds one and shows its secret in the reply itself: it cannot be read again, so nothing can redirect."""
     if request.method != "POST":
         return _page(request, {"events": Webhook.Event.values})
-    form = {"url": request.POST.get("url", "")[: URL_LENGTH + 1], "events": request.POST.getlist("events")}
+    url, events = request.POST.get("url", "")[: URL_LENGTH + 1], request.POST.getlist("events")
     try:
         made, secret = add_webhook(
             workspace=request.workspace,
-            url=form["url"],
-            events=form["events"],
+            url=url,
+            events=events,
             actor=Actor.person(request.user),
         )
     except ValidationError as refused:
         errors = {field: texts[0] for field, texts in refused.message_dict.items()}
-        return _page(request, form, errors=errors, status=422)
+        return _page(request, {"url": url, "events": events}, errors=errors, status=422)
     return _page(request, {"events": Webhook.Event.values}, made=made, secret=secret, status=201)
 
 

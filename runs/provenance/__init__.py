@@ -169,6 +169,9 @@ def _run(run: Run) -> dict[str, Any]:
         "created_at": at(run.created_at),
         "started_at": at(run.started_at),
         "ended_at": at(run.ended_at),
+        "reopened": run.reopened,
+        "resumed_at": at(run.resumed_at),
+        "earlier_seconds": run.earlier_seconds,
     }
 
 
@@ -215,7 +218,7 @@ def _figures(run: Run) -> dict[str, Any]:
     """The figures of the run's page, as it shows them."""
     totals = scoring.run_totals(run)
     names = dict(Task.objects.filter(pk__in=run.task_ids).values_list("pk", "task_id"))
-    took = (run.ended_at - run.started_at).total_seconds() if run.ended_at and run.started_at else None
+    took = run.time_used(run.ended_at) if run.ended_at and run.started_at else None
     return {
         "took_seconds": took,
         "rate": None if run.is_scripted else _rate(scoring.rate(totals)),

@@ -437,7 +437,11 @@ def compare(statement: dict[str, Any], rows: Rows, events: Path | None) -> Itera
     yield check("receipt", figures["receipt"], receipt)
     took = None
     if run["started_at"] and run["ended_at"]:
-        took = (moment(run["ended_at"]) - moment(run["started_at"])).total_seconds()
+        # A reopened run counts both its stretches, and not the time in between.
+        took = run.get("earlier_seconds", 0.0)
+        since = run["resumed_at"] if run.get("reopened") else run["started_at"]
+        if since:
+            took += (moment(run["ended_at"]) - moment(since)).total_seconds()
     yield check("time taken", figures["took_seconds"], took)
 
     images = [{"image_id": name or None, "desktops": n} for name, n in sorted(rows.images.items())]

@@ -18,9 +18,12 @@ from hypothesis import strategies as st
 from rest_framework.test import APIClient
 from scipy import stats
 
+from console.actor import Actor
 from console.api.signing import sign
 from console.models import User, Workspace
 from runs import provenance, scoring
+from runs.actions.create import create_run
+from runs.actions.retry import retry_invalid
 from runs.models import Run
 from runs.provenance import verify
 from runs.supervisor import one_pass
@@ -258,3 +261,25 @@ def _play(worker: PaperWorker, id: str) -> Run:
         if run.is_terminal:
             break
     return run
+
+
+def test_a_reopened_run_verifies_with_all_its_tries_and_both_stretches(
+    workspace: Workspace, owner: User, material: dict[str, Any], verdict: Verdict
+) -> None:
+    worker = PaperWorker(workspace, owner, slots=1)
+    actor = Actor.person(owner)
+    run = create_run(workspace=workspace, document=document("basics", ["task-1"]), actor=actor)
+    for _ in range(3):
+        one_pass()
+        worker.break_down(worker.offered()[0])
+    one_pass()
+    retry_invalid(run, actor=actor)
+    one_pass()
+    worker.play(worker.offered()[0])
+    one_pass()
+    run = Run.objects.select_related("workspace", "budget", "task_set", "template_version__template").get()
+    manifest = json.loads(whole(run))
+    statement = json.loads(base64.b64decode(manifest["payload"]))["predicate"]
+    assert statement["run"]["reopened"] == 1
+    assert [one["ok"] for one in statement["attempts"][0]["tries"]] == [False, False, False, True]
+    assert verdict(manifest) == (True, [])
