@@ -16,7 +16,6 @@ import smtplib
 import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Final, Self
 
@@ -118,7 +117,6 @@ class Postman:
 
     def __init__(self) -> None:
         self._stop = threading.Event()
-        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="postman")
         self._lock = threading.Lock()
         self._busy: Counter[object] = Counter()
         self._thread = threading.Thread(target=self._run, name="postman", daemon=True)
@@ -130,8 +128,6 @@ class Postman:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(LOOK_SECONDS * 3)
-        # What is under way may take its time limit; it is due again anyway, so nobody waits for it.
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
@@ -155,7 +151,8 @@ class Postman:
             return False
         with self._lock:
             self._busy[delivery.webhook_id] += 1
-        self._pool.submit(self._send, delivery)
+        # A daemon: a receiver that takes its time does not keep this process from ending, and is due again.
+        threading.Thread(target=self._send, args=(delivery,), name="postman sends", daemon=True).start()
         return True
 
     def _send(self, delivery: Delivery) -> None:

@@ -192,7 +192,7 @@ def test_a_slow_receiver_keeps_no_other_waiting(workspace: Workspace, added: Add
 
 
 def _wait_for_threads() -> None:
-    """The pool's threads end by themselves; the test's database goes after them."""
+    """Those that send end by themselves; the test's database goes after them."""
     until = time.monotonic() + 15
     while any(one.name.startswith("postman") for one in threading.enumerate()):
         assert time.monotonic() < until
