@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from console.models import Token, User
+from console.models import Budget, Token, User
 
 
 @dataclass(frozen=True)
 class Actor:
-    """`label` is what history shows; `user` is the person behind it, if there is one."""
+    """`label` is what history shows; `user` is the person behind it, if there is one.
+
+    `budget` is the level of the budget tree that what it starts is paid from, when that is not the workspace's own.
+    """
 
     kind: Literal["user", "token", "operator", "system", "nobody"]
     label: str
     user: User | None = None
+    budget: Budget | None = None
 
     @classmethod
     def person(cls, user: User) -> Self:
@@ -22,7 +26,7 @@ class Actor:
 
     @classmethod
     def token(cls, token: Token) -> Self:
-        return cls("token", f"{token.user} by token {token.name}", token.user)
+        return cls("token", f"{token.user} by token {token.name}", token.user, token.budget)
 
     @classmethod
     def operator(cls, user: User) -> Self:

@@ -57,8 +57,9 @@ def root_budget(workspace: Workspace) -> Budget:
     return budget
 
 
-def open_budget(*, workspace: Workspace, cap: Decimal) -> Budget:
-    return Budget.objects.create(workspace=workspace, parent=root_budget(workspace), cap=cap)
+def open_budget(*, workspace: Workspace, cap: Decimal, under: Budget | None = None) -> Budget:
+    """A level with a cap of its own, under the workspace's unless another is named."""
+    return Budget.objects.create(workspace=workspace, parent=under or root_budget(workspace), cap=cap)
 
 
 def _locked_chain(budget: Budget) -> list[Budget]:
@@ -92,6 +93,12 @@ class CapRejected(ValueError):
     """The amount cannot be a cap. The message is a sentence for people."""
 
 
+def check_workspace_cap(cap: Decimal | None) -> None:
+    """Raises CapRejected for an amount that no workspace's cap can be."""
+    if cap is not None and (not cap.is_finite() or not 0 <= cap <= MOST or cap != cap.quantize(CENT)):
+        raise CapRejected(f"Must be dollars and cents, $0.00 to ${MOST:,.2f}.")
+
+
 @transaction.atomic
 def change_workspace_cap(workspace: Workspace, *, cap: Decimal | None, actor: Actor) -> Budget:
     """Set the cap on everything that the workspace spends; None takes it away. The same cap changes nothing.
@@ -99,10 +106,7 @@ def change_workspace_cap(workspace: Workspace, *, cap: Decimal | None, actor: Ac
     Raises NotAllowed for who does not manage the workspace, CapTooLow, CapRejected.
     """
     require_manager(workspace, actor, what="change the workspace’s spend cap")
-    if cap is not None:
-        cap = Decimal(cap)
-        if not cap.is_finite() or not 0 <= cap <= MOST or cap != cap.quantize(CENT):
-            raise CapRejected(f"Must be dollars and cents, $0.00 to ${MOST:,.2f}.")
+    check_workspace_cap(cap)
     budget = root_budget(workspace)
     was = set_cap(budget, cap)
     if was != cap:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import timedelta
+from decimal import Decimal
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
@@ -11,16 +12,20 @@ from django.utils import timezone
 
 from console.actor import Actor
 from console.doorbell import ring
-from console.models import Scope, Token, User, Workspace
+from console.models import Budget, Scope, Token, User, Workspace
 from console.names import SENTENCE, is_one_line
 
 from .audit import record
+from .budgets import CENT, MOST, open_budget
 from .workspaces import NotAllowed, require_manager
 
 NAME_LENGTH = 100
+SPENDING = {Scope.RUNS_WRITE, Scope.EVALUATIONS_WRITE, Scope.COMPUTERS_WRITE}
 
 
-def _check(name: str, scopes: Collection[str], expires_in: timedelta | None) -> None:
+def _check(
+    name: str, scopes: Collection[str], expires_in: timedelta | None, spend_ceiling: Decimal | None
+) -> None:
     errors = {}
     if not name:
         errors["name"] = "Give the token a name, such as where it will be used."
@@ -37,6 +42,10 @@ def _check(name: str, scopes: Collection[str], expires_in: timedelta | None) -> 
         errors["scopes"] = "workers:connect stands alone: a worker host's token can do nothing else."
     if expires_in is not None and expires_in <= timedelta():
         errors["expires_in"] = "The expiry must lie ahead."
+    if spend_ceiling is not None and not CENT <= spend_ceiling <= MOST:
+        errors["spend_ceiling"] = f"From ${CENT} to ${MOST:,}."
+    elif spend_ceiling is not None and not SPENDING & set(scopes):
+        errors["spend_ceiling"] = "None of these scopes can spend; leave it empty."
     if errors:
         raise ValidationError(errors)
 
@@ -50,13 +59,16 @@ def issue_token(
     scopes: Collection[str],
     expires_in: timedelta | None,
     actor: Actor,
+    spend_ceiling: Decimal | None = None,
 ) -> tuple[Token, str]:
     """The token's row and its secret, `dy_…`, which is stored nowhere. expires_in None: never.
+
+    spend_ceiling, dollars: what everything that the token starts may cost together, beside each one's own cap.
 
     ValidationError by field on bad input; NotAllowed for somebody else's token, or a worker's, by a member.
     """
     name = name.strip()
-    _check(name, scopes, expires_in)
+    _check(name, scopes, expires_in, spend_ceiling)
     if Scope.WORKERS_CONNECT in scopes:
         require_manager(workspace, actor, what="make tokens for worker hosts")
     if actor.user != user:
@@ -71,6 +83,9 @@ def issue_token(
             )
     except IntegrityError as error:
         raise ValidationError({"name": f"A live token named “{name}” exists already."}) from error
+    if spend_ceiling is not None:
+        token.budget = open_budget(workspace=workspace, cap=spend_ceiling)
+        token.save(update_fields=["budget"])
     record(
         workspace=workspace,
         actor=actor,
@@ -80,6 +95,7 @@ def issue_token(
             "scopes": ordered,
             "expires": token.expiry.isoformat() if token.expiry else None,
             "for": str(user),
+            "spend_ceiling_usd": None if spend_ceiling is None else str(spend_ceiling),
             "begins_with": token.token_key[:7],
         },
     )
@@ -103,3 +119,9 @@ def revoke_token(token: Token, *, actor: Actor) -> Token:
         )
         ring(f"workspace.{token.workspace.slug}")
     return token
+
+
+def name_of_ceiling(budget: Budget) -> str:
+    """A sentence on whose ceiling this level of the budget tree is; empty where it is no token's."""
+    token = Token.objects.filter(budget=budget).first()
+    return f"The spend ceiling of the token {token.name} is reached. " if token else ""

@@ -7,6 +7,7 @@ from django.db import models
 from django.utils import timezone
 from knox.models import AbstractAuthToken, AuthTokenManager
 
+from .budget import Budget
 from .workspace import Workspace, WorkspaceRowQuerySet
 
 
@@ -26,6 +27,10 @@ class Token(AbstractAuthToken):
     scopes = ArrayField(models.CharField(max_length=30, choices=Scope.choices), size=len(Scope))
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # Its spend ceiling, under the workspace's budget: what it starts is paid from there. None: no ceiling of its own.
+    budget = models.OneToOneField(
+        Budget, null=True, blank=True, editable=False, on_delete=models.PROTECT, related_name="token"
+    )
 
     objects = AuthTokenManager.from_queryset(WorkspaceRowQuerySet)()
 

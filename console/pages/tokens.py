@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.contrib import messages
@@ -13,7 +15,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from console.actions.tokens import NAME_LENGTH, issue_token, revoke_token
+from console.actions.tokens import NAME_LENGTH, SPENDING, issue_token, revoke_token
 from console.actions.workspaces import NotAllowed
 from console.actor import Actor
 from console.models import Scope, Token, WorkspaceRowQuerySet
@@ -23,7 +25,6 @@ from .loaders import WorkspaceRequest, workspace_page
 EXPIRIES = {"30": "In 30 days", "90": "In 90 days", "365": "In 1 year", "never": "Never"}
 # The scopes that something asks for. The others are kept for what is not offered yet.
 OFFERED = (Scope.RUNS_READ, Scope.RUNS_WRITE, Scope.WORKERS_CONNECT)
-SPENDS = {Scope.RUNS_WRITE, Scope.EVALUATIONS_WRITE, Scope.COMPUTERS_WRITE}
 SOON = timedelta(days=7)
 
 
@@ -49,6 +50,7 @@ def _make(request: WorkspaceRequest) -> HttpResponse:
         "name": name,
         "scopes": request.POST.getlist("scopes"),
         "expires": request.POST.get("expires", "90"),
+        "spend_ceiling": request.POST.get("spend_ceiling", "").strip(),
     }
     if form["expires"] not in EXPIRIES:
         return _page(request, form, errors={"expires": "Choose one of the list."}, status=422)
@@ -61,6 +63,7 @@ def _make(request: WorkspaceRequest) -> HttpResponse:
             scopes=form["scopes"],
             expires_in=None if days == "never" else timedelta(days=int(days)),
             actor=Actor.person(request.user),
+            spend_ceiling=_dollars(form["spend_ceiling"]),
         )
     except ValidationError as refused:
         return _page(request, form, errors={k: v[0] for k, v in refused.message_dict.items()}, status=422)
@@ -71,8 +74,17 @@ def _make(request: WorkspaceRequest) -> HttpResponse:
     )
 
 
+def _dollars(text: str) -> Decimal | None:
+    """None for an empty field. ValidationError for what is no amount in whole cents."""
+    if not text:
+        return None
+    if not re.fullmatch(r"\d{1,8}(\.\d{1,2})?", text, re.ASCII):
+        raise ValidationError({"spend_ceiling": "An amount in dollars, such as 25 or 7.50."})
+    return Decimal(text)
+
+
 def _page(request: WorkspaceRequest, form: dict[str, Any], status: int = 200, **more: Any) -> HttpResponse:
-    tokens = list(_tokens(request).select_related("user"))
+    tokens = list(_tokens(request).select_related("user", "budget"))
     # Live ones first; within them the newest, as the model orders.
     tokens.sort(key=lambda token: not token.is_live)
     now = timezone.now()
@@ -84,7 +96,7 @@ def _page(request: WorkspaceRequest, form: dict[str, Any], status: int = 200, **
             (
                 scope.value,
                 scope.label,
-                scope in SPENDS,
+                scope in SPENDING,
                 scope != Scope.WORKERS_CONNECT or request.membership.manages,
             )
             for scope in OFFERED

@@ -25,6 +25,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from console.actions.budgets import BudgetExhausted
+from console.actions.tokens import name_of_ceiling
 from console.actor import Actor
 from desktops.actions import lease
 from desktops.actions.rates import rates_for
@@ -219,9 +220,8 @@ def follow(run: Run, live: list[Assignment], exhausted: BudgetExhausted | None) 
     elif exhausted is not None and not run.running + run.verifying:
         whole = exhausted.budget.parent_id is None
         reason = Reason.WORKSPACE_BUDGET_EXCEEDED if whole else Reason.BUDGET_EXCEEDED
-        begin_stop(
-            run, reason, actor=SUPERVISOR, detail=f"${exhausted.left:.4f} left is too little for a desktop."
-        )
+        left = f"${exhausted.left:.4f} left is too little for a desktop."
+        begin_stop(run, reason, actor=SUPERVISOR, detail=f"{name_of_ceiling(exhausted.budget)}{left}")
     else:
         status = _status_of(run, live)
         if status != run.status:

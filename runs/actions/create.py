@@ -33,7 +33,7 @@ def create_run(*, workspace: Workspace, document: Mapping[str, Any], actor: Acto
             task_ids=[task.pk for task in checked.tasks],
             task_set=checked.task_set,
             template_version=checked.template_version,
-            budget=open_budget(workspace=workspace, cap=checked.spend_cap),
+            budget=open_budget(workspace=workspace, cap=checked.spend_cap, under=actor.budget),
             time_cap_minutes=checked.spec["time_cap_minutes"],
             planned=checked.planned,
             creator=actor.user,

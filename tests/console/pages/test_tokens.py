@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from django.test import Client
@@ -61,6 +62,9 @@ def test_a_token_is_shown_once_and_never_again(client_for: ClientFor, member: Us
         ({"scopes": ["runs:read", "everything"]}, "scopes", "Unknown scope: everything"),
         ({"scopes": ["runs:read", "workers:connect"]}, "scopes", "stands alone"),
         ({"expires": "9999"}, "expires", "Choose one of the list"),
+        ({"spend_ceiling": "much", "scopes": ["runs:write"]}, "spend_ceiling", "An amount in dollars"),
+        ({"spend_ceiling": "0", "scopes": ["runs:write"]}, "spend_ceiling", "From $0.01"),
+        ({"spend_ceiling": "5"}, "spend_ceiling", "None of these scopes can spend"),
     ],
 )
 def test_bad_input_is_said_beside_its_field(
@@ -72,6 +76,16 @@ def test_bad_input_is_said_beside_its_field(
     assert words in reply.context["errors"][field]
     assert 'role="alert"' in reply.content.decode()
     assert not Token.objects.exists()
+
+
+def test_a_token_has_a_spend_ceiling_of_its_own(client_for: ClientFor, member: User, address: str) -> None:
+    form = {"name": "ci", "scopes": ["runs:write"], "expires": "90", "spend_ceiling": "7.5"}
+    reply = client_for(member).post(address, form)
+    assert reply.status_code == 201
+    budget = Token.objects.get().budget
+    assert budget is not None
+    assert (budget.cap, budget.spent) == (Decimal("7.50"), 0)
+    assert "of $7.50" in reply.content.decode()
 
 
 def test_two_live_tokens_cannot_share_a_name(
