@@ -31,6 +31,7 @@ from .models import (
     IdempotentReply,
     Invitation,
     LedgerEntry,
+    LedgerTally,
     Membership,
     PublishedKey,
     Token,
@@ -347,3 +348,6 @@ class DeliveryTryAdmin(ReadOnlyAdmin):
     list_display = ("delivery", "at", "status", "milliseconds", "error")
     list_select_related = ("delivery__webhook", "delivery__recipient")
     show_full_result_count = False
+
+
+admin.site.register(LedgerTally, ReadOnlyAdmin)

@@ -15,7 +15,7 @@ from console.admin import ReadOnlyAdmin, ReadOnlyInline, record_change
 
 from .actions.rates import set_rate, set_worker_rate
 from .actions.templates import retire_template
-from .models import Assignment, Computer, Template, TemplateVersion, Worker, WorkerRate
+from .models import Assignment, Computer, ComputerTally, Template, TemplateVersion, Worker, WorkerRate
 from .models.rate import LOWEST_RATE
 
 
@@ -170,3 +170,6 @@ class AssignmentAdmin(ReadOnlyAdmin):
     search_fields = ("id", "subject")
     list_select_related = ("worker",)
     show_full_result_count = False
+
+
+admin.site.register(ComputerTally, ReadOnlyAdmin)

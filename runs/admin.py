@@ -10,7 +10,20 @@ from console.actor import Actor
 from console.admin import ReadOnlyAdmin
 
 from .actions.stop import NotCancellable, cancel_run
-from .models import Attempt, AttemptTry, Event, Run, RunDraft, RunSweep, Step, Task, TaskSet
+from .models import (
+    Attempt,
+    AttemptTry,
+    Event,
+    NoVerdict,
+    ReasonTally,
+    Run,
+    RunDraft,
+    RunSweep,
+    Step,
+    Task,
+    TaskSet,
+    TaskTally,
+)
 
 
 @admin.register(Run)
@@ -111,3 +124,6 @@ class RunSweepAdmin(ReadOnlyAdmin):
     list_display = ("run", "worker", "after", "swept_at", "left")
     list_select_related = ("run", "worker")
     show_full_result_count = False
+
+
+admin.site.register([TaskTally, ReasonTally, NoVerdict], ReadOnlyAdmin)
