@@ -9,8 +9,9 @@ from typing import Any
 from .observer import Seen
 from .rig import TERMINAL, Lab
 
-# Seconds of one desktop by which the ledger may lie outside of what the engine's own event stream tells.
-TOLERANCE = 1.5
+# Seconds of one desktop by which the ledger may lie outside of what the engine's own event stream tells: a desktop that
+# ends itself needs a moment, more of one on a machine under load.
+TOLERANCE = 3.0
 # A container that is removed this long after it died was left by a dead worker: it existed until it died.
 LEFT = 15.0
 

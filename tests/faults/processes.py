@@ -14,7 +14,7 @@ from typing import TypeVar
 from console.embedded.home import PROJECT
 from console.embedded.processes import end_process
 
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.2
 T = TypeVar("T")
 
 

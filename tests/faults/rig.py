@@ -43,6 +43,8 @@ class Rig:
         self._digest, self._count = digest, labs
         self._labs: list[Lab] = []
         self._lock = threading.Lock()
+        self._links = threading.local()
+        self._opened: list[psycopg.Connection[dict[str, Any]]] = []
         self.programs: list[Program] = []
         self.console = self._program("console", self._daphne())
         self.supervisor = self.new_supervisor("supervisor")
@@ -54,6 +56,8 @@ class Rig:
         self.supervisor.start()
 
     def close(self) -> None:
+        for link in self._opened:
+            link.close()
         for program in reversed(self.programs):
             program.end()
         self.postgres.stop()
@@ -78,8 +82,7 @@ class Rig:
         program = Program(
             name, arguments, {**self.environment, **(environment or {})}, self.folder / f"{name}.log"
         )
-        with threading.Lock():
-            self.programs.append(program)
+        self.programs.append(program)
         return program
 
     def _daphne(self) -> list[str]:
@@ -126,8 +129,23 @@ class Rig:
     # ── the database, as it is stored ─────────────────────────────────────────────────────────────────────
 
     def rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
-        with psycopg.connect(self.postgres.url, row_factory=dict_row, connect_timeout=10) as link:
-            return link.execute(query, values).fetchall()  # type: ignore[call-overload, no-any-return]
+        try:
+            return self._link().execute(query, values).fetchall()  # type: ignore[call-overload, no-any-return]
+        except psycopg.OperationalError:  # the database was restarted
+            self._links.of_thread = None
+            return self._link().execute(query, values).fetchall()  # type: ignore[call-overload, no-any-return]
+
+    def _link(self) -> psycopg.Connection[dict[str, Any]]:
+        """This thread's own: tests look often, and a new session each time costs more than the look."""
+        link: psycopg.Connection[dict[str, Any]] | None = getattr(self._links, "of_thread", None)
+        if link is None:
+            link = psycopg.connect(
+                self.postgres.url, row_factory=dict_row, connect_timeout=10, autocommit=True
+            )
+            self._links.of_thread = link
+            with self._lock:
+                self._opened.append(link)
+        return link
 
     def value(self, query: str, *values: Any) -> Any:
         """The first column of the first row; None without one."""
@@ -135,8 +153,7 @@ class Rig:
         return next(iter(found[0].values())) if found else None
 
     def write(self, query: str, *values: Any) -> None:
-        with psycopg.connect(self.postgres.url, connect_timeout=10) as link:
-            link.execute(query, values)  # type: ignore[call-overload]
+        self._link().execute(query, values)  # type: ignore[call-overload]
 
 
 class Worker:

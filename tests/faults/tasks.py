@@ -10,6 +10,10 @@ HELLO = {
     "expected": {"type": "rule", "rules": {"expected": "hello"}},
 }
 OTHER = HELLO | {"expected": {"type": "rule", "rules": {"expected": "bye"}}}
+SLOW_CHECKER = {
+    **HELLO,
+    "result": {"type": "vm_command_line", "command": ["sh", "-c", "sleep 4; printf hello"]},
+}
 # The desktop cannot be read any longer by the time the checker looks.
 BROKEN_CHECKER = {**HELLO, "result": {"type": "vm_command_line", "command": ["no-such-program-at-all"]}}
 BROKEN_SETUP = [{"type": "execute", "parameters": {"command": ["false"], "must_succeed": True}}]
@@ -22,6 +26,7 @@ SECOND = {"action": "wait", "seconds": 1, "window": "no such window"}
 TASKS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[dict[str, Any]]]] = {
     "solved": ([], HELLO, [DONE]),
     "unsolved": ([], OTHER, [DONE]),
+    "judged": ([], SLOW_CHECKER, [DONE]),
     "unreadable": ([], BROKEN_CHECKER, [DONE]),
     "unprepared": (BROKEN_SETUP, HELLO, [DONE]),
     "endless": ([], HELLO, [LONG_WAIT] * 5),

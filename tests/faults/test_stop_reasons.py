@@ -13,7 +13,8 @@ import requests
 from console.embedded.api import ApiError
 from tests.factories import PASSWORD
 
-from .rig import Rig
+from .processes import until
+from .rig import TERMINAL, Rig
 from .scenario import END_SECONDS, Played, Scenario
 
 pytestmark = [pytest.mark.desktop, pytest.mark.timeout(600)]
@@ -26,6 +27,21 @@ def all_tasks_done(rig: Rig) -> Played:
     lab = rig.lab()
     lab.worker()
     return Played(lab, lab.run("solved", "unsolved", "unreadable"))
+
+
+def verifying(rig: Rig) -> Played:
+    """Watched all the while: every status on the way is seen, of the run and of its attempts."""
+    lab = rig.lab()
+    lab.worker(slots=1)
+    run = lab.run("judged", parallel_copies=2)
+    seen: set[str] = set()
+
+    def ended() -> bool:
+        seen.update(row["status"] for row in lab.attempts(run))
+        return lab.status(run) in TERMINAL
+
+    until(ended, END_SECONDS)
+    return Played(lab, run, seen=seen)
 
 
 def verified_target_reached(rig: Rig) -> Played:
@@ -137,6 +153,7 @@ def _token(session: requests.Session) -> dict[str, str]:
 
 SCENARIOS = {
     "all_tasks_done": Scenario(30, all_tasks_done),
+    "verifying": Scenario(25, verifying),
     "verified_target_reached": Scenario(20, verified_target_reached),
     "budget_exceeded": Scenario(50, budget_exceeded),
     "workspace_budget_exceeded": Scenario(30, workspace_budget_exceeded),
@@ -164,6 +181,12 @@ def test_all_tasks_done(played: Played) -> None:
     assert played.attempts[2]["invalid_reasons"] == ["checker_error"]
     assert played.attempts[2]["checker_error"]
     assert played.statuses[:3] == ["queued", "preparing", "running"]
+
+
+def test_verifying(played: Played) -> None:
+    assert played.end == ("completed", "all_tasks_done")
+    assert played.statuses == ["queued", "preparing", "running", "verifying", "completed"]
+    assert played.seen["seen"] == {"queued", "running", "verifying", "done"}
 
 
 def test_verified_target_reached(played: Played) -> None:
