@@ -9,6 +9,7 @@ DESKYARD_PUBLIC_URL     how browsers and clients reach the console
 DESKYARD_NO_WORKER_SECONDS  how long a run waits for a worker to come back before it ends (default 90)
 DESKYARD_OPEN_WORKSPACES  1: anybody with an account may make workspaces; else only platform staff
 DESKYARD_WEBHOOKS_TO_PRIVATE  1: webhooks may go by http and to addresses of your own network (default 0)
+DESKYARD_TRUSTED_PROXIES  how many proxies before the console add to X-Forwarded-For (default 0: it is not believed)
 EMAIL_HOST              mail server, for forgotten passwords and invitations; with EMAIL_PORT, EMAIL_HOST_USER,
                         EMAIL_HOST_PASSWORD, EMAIL_FROM. Without it no mail is sent, and the pages say so
 """
@@ -131,6 +132,15 @@ DATABASES["default"]["CONN_MAX_AGE"] = 0 if TESTING else 60
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"].setdefault("TEST", {"NAME": "test_deskyard"})
 
+# Wrong passwords and codes are counted here, by all consoles together.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "console_cache",
+        "OPTIONS": {"MAX_ENTRIES": 100_000},  # when it is full a third is dropped, and counts with it
+    }
+}
+
 AUTH_USER_MODEL = "console.User"
 AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend",
@@ -143,6 +153,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "home"
+ALLAUTH_TRUSTED_PROXY_COUNT = env.int("DESKYARD_TRUSTED_PROXIES", 0)
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]

@@ -13,7 +13,6 @@ from collections.abc import Callable
 import pytest
 from allauth.mfa.models import Authenticator
 from django.core import mail
-from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -23,11 +22,6 @@ from tests.factories import PASSWORD, UserFactory
 
 ClientFor = Callable[[User], Client]
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _no_tries_yet() -> None:
-    cache.clear()
 
 
 def totp(secret: str, steps_ago: int = 0) -> str:

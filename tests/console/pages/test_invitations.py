@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from allauth.account.models import EmailAddress
 from django.core import mail
-from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -28,11 +27,6 @@ NEW = {"name": "Nora New", "password": PASSWORD}
 @pytest.fixture
 def address(workspace: Workspace) -> str:
     return reverse("member-list", args=[workspace.slug])
-
-
-@pytest.fixture(autouse=True)
-def _no_guesses_yet() -> None:
-    cache.clear()
 
 
 @pytest.fixture
