@@ -21,7 +21,7 @@ _writer = csv.writer(_Echo())
 
 def csv_line(values: Iterable[object]) -> bytes:
     """One row, with its line end. Numbers stay numbers; a text that would be a formula gets an apostrophe before it."""
-    line: str = _writer.writerow([_cell(value) for value in values])  # type: ignore[assignment]  # see _Echo
+    line: str = _writer.writerow([_cell(value) for value in values])
     return line.encode()
 
 

@@ -19,7 +19,8 @@ class Streamed(StreamingHttpResponse):
         self["Content-Disposition"] = f'attachment; filename="{filename}"'
         self["Cache-Control"] = "no-store"
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:  # type: ignore[override]  # Django's stubs forget it
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         pieces: Iterator[bytes] = iter(self.streaming_content)  # type: ignore[arg-type]  # never an async one
-        while (piece := await sync_to_async(next)(pieces, None)) is not None:
+        take = sync_to_async(lambda: next(pieces, None))
+        while (piece := await take()) is not None:
             yield piece

@@ -246,7 +246,7 @@ def _parquet(rows: Iterable[Row]) -> Iterator[bytes]:
     }
     schema = arrow.Schema([arrow.Field(name, types[kind]) for name, kind in COLUMNS.items()])
     with tempfile.TemporaryFile() as file:
-        batches = read_json(_Pieces(_json_lines(rows)), schema, batch_size=CHUNK)
+        batches = read_json(io.BufferedReader(_Pieces(_json_lines(rows))), schema, batch_size=CHUNK)
         write_parquet(batches, file, compression="zstd(3)", max_row_group_size=GROUP)
         file.seek(0)
         yield from _read(file)

@@ -34,7 +34,7 @@ class ApiSchema(AutoSchema):
             operation["description"] = f"{said}\n\nNeeds the scope `{scope}`.".strip()
         return operation
 
-    def get_description(self) -> str:
+    def get_description(self) -> str:  # type: ignore[override]  # as drf-spectacular has it
         """Of a view that says nothing itself: what its own docstring does, never that of a base."""
         return inspect.cleandoc(vars(type(self.view)).get("__doc__") or "")
 
