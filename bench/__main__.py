@@ -1,6 +1,6 @@
 """`python -m bench`, also `make bench`: prints a table of figures against their peers.
 
-    python -m bench [--json FILE] [--only PART …]
+    python -m bench [--json FILE] [--only PART …] [--skip PART …]
 
 The exit status is 0 whatever the figures are, and also when nothing could be measured: the output says why.
 """
@@ -11,6 +11,7 @@ import argparse
 import importlib
 import logging
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,24 +19,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from console.embedded.postgres import PostgresFailed
 from desktops.images.build import BuildFailed
 from desktops.worker.computer import StartFailed
 from desktops.worker.engine.base import EngineError
 from desktops.worker.engine.provision import ProvisionError
 from desktops.worker.guest_client import GuestError
 
+from .console import Console, ConsoleFailed, console
 from .machine import look
 from .site import Site, site
 from .table import Missing, Row, document, table
 
-# Module → what it measures. The most telling first.
-PARTS = {
+# Module → what it measures, on a desktop and on a console. The most telling first.
+ON_DESKTOPS = {
     "overhead": "overhead of one attempt",
     "screen": "action + screenshot",
     "start": "time to a ready desktop",
     "memory": "memory",
 }
-BROKEN = (EngineError, StartFailed, GuestError, OSError)
+ON_CONSOLE = {
+    "intake": "events taken in",
+    "large": "the largest run",
+}
+PARTS = ON_DESKTOPS | ON_CONSOLE
+BROKEN = (EngineError, StartFailed, GuestError, OSError, TimeoutError, subprocess.CalledProcessError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,16 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     conditions = look()
     print(conditions.sentence(), flush=True)
-    parts = [name for name in PARTS if not options.only or name in options.only]
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="deskyard-bench-") as folder,
-            site(_home(), Path(folder), _progress) as place,
-        ):
-            print(f"Engine {place.engine.probe().name} at {place.address}, image {place.image.digest[:19]}.")
-            rows = [row for name in parts for row in _measure(name, place)]
-    except (EngineError, ProvisionError, BuildFailed) as error:
-        rows = [Missing(PARTS[name], str(error)) for name in parts]
+    parts = [name for name in PARTS if name not in options.skip and name in (options.only or PARTS)]
+    with tempfile.TemporaryDirectory(prefix="deskyard-bench-") as folder:
+        rows = _on_desktops([name for name in parts if name in ON_DESKTOPS], Path(folder))
+        rows += _on_console([name for name in parts if name in ON_CONSOLE], Path(folder))
     after = look()
     print(f"\n{table(rows)}\n\nAfterwards: {after.sentence()} It took {time.monotonic() - began:.0f} s.")
     if options.json:
@@ -62,7 +64,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _measure(name: str, place: Site) -> list[Row]:
+def _on_desktops(parts: Sequence[str], folder: Path) -> list[Row]:
+    if not parts:
+        return []
+    try:
+        with site(_home(), folder, _progress) as place:
+            print(f"Engine {place.engine.probe().name} at {place.address}, image {place.image.digest[:19]}.")
+            return [row for name in parts for row in _measure(name, place)]
+    except (EngineError, ProvisionError, BuildFailed) as error:
+        return [Missing(PARTS[name], str(error)) for name in parts]
+
+
+def _on_console(parts: Sequence[str], folder: Path) -> list[Row]:
+    if not parts:
+        return []
+    try:
+        with console(folder) as place:
+            return [row for name in parts for row in _measure(name, place)]
+    except (ConsoleFailed, PostgresFailed) as error:
+        return [Missing(PARTS[name], str(error)) for name in parts]
+
+
+def _measure(name: str, place: Site | Console) -> list[Row]:
     _progress(f"measuring: {PARTS[name]}")
     try:
         rows: list[Row] = importlib.import_module(f"bench.{name}").measure(place)
@@ -92,6 +115,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every measurement there as well")
     parser.add_argument(
         "--only", action="append", choices=PARTS, help="measure only this part; may be repeated"
+    )
+    parser.add_argument(
+        "--skip",
+        action="append",
+        default=[],
+        choices=PARTS,
+        help="leave this part out; making the largest run takes minutes",
     )
     return parser
 

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from statistics import NormalDist
-from typing import Final, NamedTuple, TypedDict, TypeVar, cast
+from typing import Final, NamedTuple, TypedDict, cast
 from uuid import UUID
 
-from django.core.cache import cache
 from django.db import connection
-from django.db.models import Count, Q
 
-from .models import Attempt, Run
+from .models import Run, TaskTally
 
 CONFIDENCE: Final = 0.95
-# From this many attempts on, totals by task are kept a few seconds; of a run that has ended, an hour.
-LARGE: Final = 20_000
-LARGE_SECONDS: Final = 10
-ENDED_SECONDS: Final = 3_600
-
-T = TypeVar("T")
 
 
 class Counts(TypedDict):
@@ -96,20 +88,16 @@ class TaskTotal(NamedTuple):
 
 def task_totals(runs: Iterable[Run]) -> dict[UUID, dict[int, TaskTotal]]:
     """Per run and task (primary keys), in one query; a task without a finished attempt is left out."""
-    rows = (
-        Attempt.objects.filter(run__in=[run.pk for run in runs], status__in=("done", "error"))
-        .order_by()
-        .values_list("run_id", "task_id")
-        .annotate(
-            finished=Count("pk"),
-            valid=Count("pk", filter=Q(verifier="valid")),
-            success=Count("pk", filter=Q(outcome="success")),
-        )
-    )
+    rows = TaskTally.objects.filter(run__in=[run.pk for run in runs], finished__gt=0)
     totals: dict[UUID, dict[int, TaskTotal]] = {}
-    for run_id, task_id, finished, valid, success in rows:
-        totals.setdefault(run_id, {})[task_id] = TaskTotal(finished, valid, success)
+    for run_id, task_id, *counted in rows.values_list("run_id", "task_id", "finished", "valid", "success"):
+        totals.setdefault(run_id, {})[task_id] = TaskTotal(*counted)
     return totals
+
+
+def run_totals(run: Run) -> dict[int, TaskTotal]:
+    """A run's totals by task."""
+    return task_totals([run]).get(run.pk, {})
 
 
 @dataclass(frozen=True)
@@ -121,37 +109,19 @@ class NoVerdict:
     numbers: list[int]
 
 
-def no_verdict_reasons(run: Run, shown: int = 8) -> list[NoVerdict]:
+def no_verdict(run: Run, shown: int = 8) -> list[NoVerdict]:
     """Why finished attempts have no verdict, most frequent first. An attempt with two reasons counts in both."""
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT reason, count(*), (array_agg(number ORDER BY number))[1:%s]
-            FROM runs_attempt, unnest(invalid_reasons) AS reason
-            WHERE run_id = %s AND verifier <> 'valid' AND status IN ('done', 'error')
-            GROUP BY reason ORDER BY count(*) DESC, reason
+            SELECT reason, count, ARRAY(
+              SELECT number FROM runs_noverdict one WHERE one.run_id = tally.run_id AND one.reason = tally.reason
+              ORDER BY number LIMIT %s)
+            FROM runs_reasontally tally WHERE run_id = %s AND count > 0 ORDER BY count DESC, reason
             """,
             [shown, run.pk],
         )
         return [NoVerdict(*row) for row in cursor.fetchall()]
-
-
-def run_totals(run: Run) -> dict[int, TaskTotal]:
-    """A run's totals by task; of a large run they may be LARGE_SECONDS old."""
-    return _remembered(run, "totals", lambda: task_totals([run]).get(run.pk, {}))
-
-
-def no_verdict(run: Run) -> list[NoVerdict]:
-    """A run's reasons; of a large run they may be LARGE_SECONDS old."""
-    return _remembered(run, "no-verdict", lambda: no_verdict_reasons(run))
-
-
-def _remembered(run: Run, name: str, find: Callable[[], T]) -> T:
-    """Totals over a hundred thousand rows are counted once in a while, however many people look."""
-    if run.planned < LARGE:
-        return find()
-    key = f"{name}:{run.pk}:{run.last_seq if run.is_terminal else 'live'}"
-    return cast(T, cache.get_or_set(key, find, ENDED_SECONDS if run.is_terminal else LARGE_SECONDS))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
+from console.keyset import first_rows
+
 from .problems import FieldProblem, InvalidRequest
 
 DEFAULT: Final = 50
@@ -25,7 +27,7 @@ class Pages(BasePagination):
     """Walks a query set along the view's `page_key`: names of fields, unique together, "-" for falling.
 
     `?limit=` rows a page (1 to MOST; more gives MOST), `?cursor=` where to go on, from `next`. Rows that appear or
-    go meanwhile never shift a page.
+    go meanwhile never shift a page. A view whose filters have no order of their own has `ranges`: console.keyset.
     """
 
     def paginate_queryset(  # type: ignore[override]  # lists of rows are not paged here
@@ -37,7 +39,8 @@ class Pages(BasePagination):
         cursor = request.query_params.get("cursor")
         if cursor is not None:
             queryset = queryset.filter(_beyond(self.key, _read(cursor, self.key, queryset.model)))
-        rows = list(queryset.order_by(*self.key)[: self.limit + 1])
+        ranges = view.ranges() if hasattr(view, "ranges") else ()
+        rows = first_rows(queryset, self.key, self.limit + 1, ranges)
         self.more = len(rows) > self.limit
         self.rows = rows[: self.limit]
         return self.rows

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import QueryDict
+
+from console.keyset import first_rows
 
 Row = TypeVar("Row", bound=Model)
 
@@ -36,18 +38,28 @@ def typed_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
-def by_number(found: QuerySet[Row], asked: QueryDict, *, rows: int, field: str) -> Page[Row]:
-    """Newest (highest) first. `before=N`: below N; `after=N`: above N, still newest first."""
+def by_number(
+    found: QuerySet[Row],
+    asked: QueryDict,
+    *,
+    rows: int,
+    field: str,
+    ranges: Sequence[Q] = (),
+) -> Page[Row]:
+    """Newest (highest) first. `before=N`: below N; `after=N`: above N, still newest first.
+
+    `ranges`: see console.keyset.
+    """
     after, before = typed_number(asked.get("after", "")), typed_number(asked.get("before", ""))
     if after is not None:
-        taken = list(found.filter(**{f"{field}__gt": after}).order_by(field)[: rows + 1])
+        taken = first_rows(found.filter(**{f"{field}__gt": after}), [field], rows + 1, ranges)
         more = len(taken) > rows
         shown = taken[:rows][::-1]
         has_newer, has_older = more, True
     else:
         if before is not None:
             found = found.filter(**{f"{field}__lt": before})
-        taken = list(found.order_by(f"-{field}")[: rows + 1])
+        taken = first_rows(found, [f"-{field}"], rows + 1, ranges)
         shown = taken[:rows]
         has_newer, has_older = before is not None, len(taken) > rows
     if not shown:

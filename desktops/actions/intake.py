@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, Final, NamedTuple
 
@@ -158,23 +158,25 @@ def _stopped(
 def _storable(record: dict[str, Any]) -> dict[str, Any]:
     """The record with a mark in place of each NUL, which PostgreSQL's texts may not have, and of each secret: a desktop
     shows whatever is typed and read in it. Nearly every record has neither, which one look at all its texts tells."""
-    text = "\n".join(_texts([value for name, value in record.items() if name not in FORMED]))
+    texts: list[str] = []
+    _collect([value for name, value in record.items() if name not in FORMED], texts)
+    text = "\n".join(texts)
     if "\x00" not in text and redact(text) == text:
         return record
     marked: dict[str, Any] = _marked(record)
     return marked
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _collect(value: Any, texts: list[str]) -> None:
     if isinstance(value, str):
-        yield value
+        texts.append(value)
     elif isinstance(value, list):
         for part in value:
-            yield from _texts(part)
+            _collect(part, texts)
     elif isinstance(value, dict):
-        for name, part in value.items():
-            yield name
-            yield from _texts(part)
+        texts.extend(value)
+        for part in value.values():
+            _collect(part, texts)
 
 
 def _marked(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, cast
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema
@@ -20,6 +20,7 @@ from console.models import Scope, Workspace
 from runs.actions.caps import CapsRejected, MayNotChange, NotGoing, change_cap
 from runs.actions.create import create_run
 from runs.actions.stop import MayNotCancel, NotCancellable, cancel_run
+from runs.columns import ranges
 from runs.models import Attempt, Event, Run
 from runs.spec import CapsSerializer, RunSpecSerializer, SpecRejected
 
@@ -157,6 +158,14 @@ class RunAttemptsView(WorkspaceList):
         run = run_or_404(self.workspace, self.kwargs["id"])
         return attempts_for_api().filter(run=run)
 
+    def ranges(self) -> list[Q]:
+        """Of the three columns, when one is asked for; a task has few attempts, which have their own index."""
+        asked = self.request.query_params
+        statuses, verifier, outcome = asked.getlist("status"), asked.get("verifier"), asked.get("outcome")
+        if asked.get("task") or not (statuses or verifier or outcome):
+            return []
+        return ranges(statuses or Attempt.Status.values, [verifier] if verifier else [], outcome)
+
 
 def attempts_for_api() -> QuerySet[Attempt]:
     related = Attempt.objects.select_related("task", "computer", "worker")
@@ -178,3 +187,9 @@ class RunEventsView(WorkspaceList):
 
     def get_queryset(self) -> QuerySet[Event]:
         return Event.objects.filter(run=run_or_404(self.workspace, self.kwargs["id"]))
+
+    def ranges(self) -> list[Q]:
+        """A range a kind; of one attempt there are never many events, and they have an index of their own."""
+        asked = self.request.query_params
+        kinds = set(asked.getlist("kind"))
+        return [Q(kind=kind) for kind in sorted(kinds)] if len(kinds) > 1 and not asked.get("attempt") else []

@@ -90,7 +90,12 @@ class Attempt(models.Model):
         ]
         indexes = [
             # What lists are filtered by: the three columns together, a task, a worker, tries; each in order of number.
-            models.Index(fields=["run", "status", "verifier", "outcome", "number"], name="attempt_columns"),
+            models.Index(fields=["run", "status", "verifier", "number"], name="attempt_columns"),
+            models.Index(
+                fields=["run", "status", "outcome", "number"],
+                condition=Q(outcome__isnull=False),
+                name="attempt_outcome",
+            ),
             models.Index(fields=["run", "task", "number"]),
             models.Index(fields=["run", "worker", "number"], name="attempt_worker"),
             models.Index(fields=["run", "number"], condition=Q(tries__gt=1), name="attempt_tried_again"),

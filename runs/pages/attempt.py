@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db.models import Count, Q
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -15,7 +14,7 @@ from django.views.decorators.http import require_safe
 from console.pages.figures import place, share
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.templatetags.deskyard import milliseconds
-from runs.models import AttemptTry, Step
+from runs.models import AttemptTry, Step, TaskTally
 from runs.pages import sentences
 from runs.pages.frame import never_stored, optional_address
 from runs.pages.loaders import attempt_or_404, base_template, run_or_404
@@ -77,10 +76,7 @@ def attempt(request: WorkspaceRequest, number: int, attempt: int) -> HttpRespons
     at = _place(request.GET.get("step", ""), len(places))
     verdict = (chosen.verdict if chosen else None) or {}
     findings = [finding(item) for item in verdict.get("evidence", [])]
-    others = run.attempts.filter(task=one.task_id).aggregate(
-        valid=Count("pk", filter=Q(verifier="valid")),
-        success=Count("pk", filter=Q(outcome="success")),
-    )
+    others = TaskTally.objects.filter(run=run, task=one.task_id).first()
     stored = run.rounds_created * (run.planned // run.spec["rounds"])
     end = one.ended_at or timezone.now()
     context = {

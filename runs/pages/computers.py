@@ -7,7 +7,6 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from django.db.models import Count, Q
 from django.http import HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -15,7 +14,7 @@ from django.views.decorators.http import require_safe
 from console.models import LedgerEntry
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.pages.paging import by_number
-from desktops.models import Computer
+from desktops.models import Computer, ComputerTally
 from runs.models import Attempt, AttemptTry
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.loaders import run_or_404
@@ -39,13 +38,15 @@ class Desktop:
 def computers(request: WorkspaceRequest, number: int) -> HttpResponse:
     run = run_or_404(request, number)
     all_of_it = Computer.objects.for_workspace(request.workspace).filter(group=run.pk)
-    counted = all_of_it.aggregate(
-        started=Count("pk"), stopped=Count("pk", filter=Q(stopped_at__isnull=False))
-    )
+    tallies = list(ComputerTally.objects.filter(group=run.pk).select_related("worker"))
+    counted = {
+        "started": sum(one.started for one in tallies),
+        "stopped": sum(one.stopped for one in tallies),
+    }
     worker = request.GET.get("worker", "")
-    shown = all_of_it.select_related("worker", "assignment")
+    shown = all_of_it.select_related("worker", "assignment").defer("assignment__payload")
     if worker:
-        shown = shown.filter(worker__name=worker)
+        shown = shown.filter(worker__in=[one.worker_id for one in tallies if one.worker.name == worker])
     held = list(shown.held().order_by("-number")[:HELD_SHOWN])
     page = by_number(shown.filter(stopped_at__isnull=False), request.GET, rows=ROWS, field="number")
     desktops = _with_attempts([*held, *page.rows], timezone.now())
@@ -55,7 +56,7 @@ def computers(request: WorkspaceRequest, number: int) -> HttpResponse:
         "held_desktops": desktops[: len(held)],
         "stopped": desktops[len(held) :],
         "page": page,
-        "workers": list(all_of_it.order_by().values_list("worker__name", flat=True).distinct()),
+        "workers": sorted(one.worker.name for one in tallies),
         "worker": worker,
     }
     return render_tab(request, run, "run-computers", "runs/computers.html", context)
@@ -66,7 +67,9 @@ def _with_attempts(computers: list[Computer], now: datetime) -> list[Desktop]:
     pks = [computer.pk for computer in computers]
     tries = {
         one.computer_id: one
-        for one in AttemptTry.objects.filter(computer__in=pks).select_related("attempt__task")
+        for one in AttemptTry.objects.filter(computer__in=pks)
+        .select_related("attempt__task")
+        .defer("verdict", "attempt__task__document", "attempt__task__recipe")
     }
     costs = dict(LedgerEntry.objects.filter(subject__in=pks).values_list("subject", "cost"))
     desktops = []

@@ -84,8 +84,13 @@ def materials(run: Run) -> list[Material]:
     if run.is_scripted:
         played = [recipes[pk] for pk in run.task_ids if pk in recipes]
         found.insert(2, Material("Recipes", f"{len(played):,}, one digest each", digest_of(played)))
+    judged = list(
+        run.attempts.filter(status="done", verifier="valid")
+        .order_by("number")
+        .values_list("pk", flat=True)[:1]
+    )
     verdict = (
-        AttemptTry.objects.filter(attempt__run=run, verdict__isnull=False)
+        AttemptTry.objects.filter(attempt__in=judged, verdict__isnull=False)
         .values_list("verdict", flat=True)
         .first()
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.urls import reverse
@@ -40,7 +40,8 @@ GROUPS: Final = {
 @workspace_page
 def event_log(request: WorkspaceRequest, number: int) -> HttpResponse:
     run = run_or_404(request, number)
-    page = by_number(filtered(run, request.GET), request.GET, rows=ROWS, field="seq")
+    asked = request.GET
+    page = by_number(filtered(run, asked), asked, rows=ROWS, field="seq", ranges=ranges(asked))
     query = request.GET.copy()
     for paging in ("before", "after"):
         query.pop(paging, None)
@@ -55,6 +56,14 @@ def event_log(request: WorkspaceRequest, number: int) -> HttpResponse:
         "is_newest": not page.newer,
     }
     return render_tab(request, run, "run-events", "runs/events.html", context)
+
+
+def ranges(asked: QueryDict) -> list[Q]:
+    """A range a kind; of one attempt there are never many events, and they have an index of their own."""
+    kind = asked.get("kind", "")
+    if kind not in GROUPS or asked.get("attempt"):
+        return []
+    return [Q(kind=one) for one in GROUPS[kind]]
 
 
 def filtered(run: Run, asked: QueryDict) -> QuerySet[Event]:

@@ -7,20 +7,19 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from django.db.models import Sum
-from django.db.models.functions import TruncDate
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from console.models import Budget, LedgerEntry, Token
+from console.models import Budget, Token
 from console.pages.figures import gauge
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from desktops.models import Computer, Worker
 from runs.models import Run
 from runs.pages import sentences
+from runs.pages.budget import by_day
 from runs.pages.forecast import forecast
 from runs.pages.frame import never_stored, optional_address
 from runs.pages.loaders import base_template
@@ -121,13 +120,7 @@ def slots(workspace: Any, workers: list[Worker]) -> dict[str, Any]:
 def days(workspace: Any, today: date) -> dict[str, Any]:
     """Settled cost by day of the last DAYS days, as bars of at most 60 px."""
     since = today - timedelta(days=DAYS - 1)
-    spent = dict(
-        LedgerEntry.objects.for_workspace(workspace)
-        .filter(settled_at__date__gte=since)
-        .annotate(day=TruncDate("settled_at"))
-        .values_list("day")
-        .annotate(all=Sum("cost"))
-    )
+    spent = dict(by_day(workspace, today))
     most = max(spent.values(), default=Decimal(0))
     pitch = 100 / DAYS
     bars = []

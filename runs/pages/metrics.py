@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -25,7 +26,7 @@ from runs.pages.waffle import tasks_of
 from runs.scoring import TaskTotal
 
 # Latency and durations are read from this many of the last finished attempts, and the page says so.
-SAMPLE: Final = 2_000
+SAMPLE: Final = 1_000
 TASKS_SHOWN: Final = 60
 BINS: Final = 14
 POINTS: Final = 80
@@ -237,13 +238,15 @@ def cost_curve(run: Run, now: datetime) -> Curve | None:
         cursor.execute(
             """
             SELECT bucket, sum(cost) FROM (
-                SELECT width_bucket(extract(epoch FROM settled_at - %s)::float, 0, %s, %s) AS bucket, cost
-                FROM console_ledgerentry WHERE budget_id = %s AND settled_at IS NOT NULL
+                SELECT width_bucket(extract(epoch FROM since - %s)::float, 0, %s, %s) AS bucket, cost
+                FROM console_ledgertally WHERE budget_id = %s AND span = 'slot'
             ) AS settled GROUP BY bucket ORDER BY bucket
             """,
             [run.started_at, elapsed, POINTS, run.budget_id],
         )
-        settled = {min(bucket, POINTS): float(cost) for bucket, cost in cursor.fetchall()}
+        settled: dict[int, float] = defaultdict(float)
+        for bucket, cost in cursor.fetchall():
+            settled[min(max(bucket, 1), POINTS)] += float(cost)
     cap = float(run.budget.cap)
     top = max(cap if float(run.budget.spent) > cap / 5 else float(run.budget.spent) * 1.6, 1e-6)
     points, total = ["0,100"], 0.0

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.pages.paging import typed_number
+from desktops.models import Computer
 from runs import scoring
 from runs.actions.advance import able_workers
 from runs.models import Attempt, Run
@@ -25,6 +26,7 @@ from runs.receipt import receipt
 EVENTS_SHOWN = 6
 HELD_SHOWN = 4
 SEEN_SHOWN = 6
+UNSHOWN = ("task__document", "task__recipe")
 
 
 @require_safe
@@ -99,17 +101,16 @@ def _halves(rows: list[Any], wide: bool) -> list[list[Any]]:
 
 def held_now(run: Run) -> list[Attempt]:
     """Attempts whose desktop is held, with it, newest first."""
-    return list(
-        run.attempts.filter(computer__isnull=False, computer__stopped_at=None)
-        .select_related("computer__worker", "task")
-        .order_by("-number")[:HELD_SHOWN]
-    )
+    held = Computer.objects.filter(group=run.pk).held().values("pk")
+    attempts = run.attempts.filter(computer__in=held).select_related("computer__worker", "task")
+    return list(attempts.defer(*UNSHOWN).order_by("-number")[:HELD_SHOWN])
 
 
 def seen(run: Run) -> list[Attempt]:
     """The attempts with a picture that ended last, newest first."""
-    ended = run.attempts.filter(status__in=("done", "error")).exclude(computer__last_screenshot="")
-    return list(ended.select_related("computer", "task").order_by("-number")[:SEEN_SHOWN])
+    ended = run.attempts.filter(status__in=("done", "error")).select_related("computer", "task")
+    latest = ended.defer(*UNSHOWN).order_by("-number")[: 4 * SEEN_SHOWN]
+    return [one for one in latest if one.computer and one.computer.last_screenshot][:SEEN_SHOWN]
 
 
 def feed(run: Run) -> list[tuple[Any, sentences.Told]]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any, Final
 
 from django.db.models import Q, QuerySet
@@ -13,15 +16,18 @@ from django.views.decorators.http import require_safe
 
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.pages.paging import Page, by_number
-from desktops.models import Worker
+from desktops.models import Computer, Worker
+from runs.columns import ranges
 from runs.exports import WORDS, Format, attempts_file
-from runs.models import Attempt, Run
+from runs.models import Attempt, NoVerdict, Run, Task
 from runs.pages import sentences
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.loaders import run_or_404
 from runs.pages.waffle import tasks_of
 
 ROWS: Final = 50
+# So few tasks are read task by task: the largest run has 3,200 attempts of each.
+FEW_TASKS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -38,13 +44,12 @@ class Choice:
 def rollouts(request: WorkspaceRequest, number: int) -> HttpResponse:
     run = run_or_404(request, number)
     asked = request.GET
-    attempts = filtered(run, asked).select_related("task", "worker", "computer")
-    page: Page[Attempt] = by_number(attempts, asked, rows=ROWS, field="number")
+    page = attempts_page(run, asked)
     workers = Worker.objects.for_workspace(request.workspace).values_list("name", flat=True)
     context = {
         "page": page,
         "axes": axes(run, asked),
-        "axis_names": ("status", "verifier", "outcome"),
+        "axis_names": COLUMNS,
         "tasks": list(tasks_of(run).values()),
         "workers": list(workers),
         "asked": asked,
@@ -76,42 +81,92 @@ def downloads(run: Run, asked: QueryDict) -> list[tuple[str, str]]:
     ]
 
 
-FILTERS: Final = ("status", "verifier", "outcome", "q", "task", "worker", "tries", "reason")
+COLUMNS: Final = ("status", "verifier", "outcome")
+FILTERS: Final = (*COLUMNS, "q", "task", "worker", "tries", "reason")
+
+
+def attempts_page(run: Run, asked: QueryDict) -> Page[Attempt]:
+    """A task, a number and a computer have few attempts, a reason has an index of its own; else the three columns are
+    the ranges to read: see console.keyset."""
+    attempts, narrow = narrowed(run, asked)
+    shown = attempts.select_related("task", "worker", "computer").defer("task__document", "task__recipe")
+    columns = _columns(asked)
+    reason = asked.get("reason")
+    if reason in sentences.INVALID_REASONS:
+        rows = NoVerdict.objects.filter(run=run, reason=reason)
+        if any(asked.get(name) for name in FILTERS if name != "reason"):
+            rows = rows.filter(attempt__in=_either(attempts, columns).values("pk"))
+        named = by_number(rows, asked, rows=ROWS, field="number")
+        found = shown.in_bulk([row.attempt_id for row in named.rows])
+        return Page([found[row.attempt_id] for row in named.rows], named.newer, named.older)
+    if narrow or not any(asked.get(name) for name in COLUMNS):
+        return by_number(_either(shown, columns), asked, rows=ROWS, field="number")
+    return by_number(shown, asked, rows=ROWS, field="number", ranges=columns)
 
 
 def filtered(run: Run, asked: QueryDict) -> QuerySet[Attempt]:
     """What has begun, unless a status is asked for: the newest of these is what people look for in a run that plays.
     Values outside the vocabulary filter nothing, so an old address still shows a page."""
-    attempts = run.attempts.all()
-    status = asked.get("status")
-    if not status:
-        attempts = attempts.exclude(status=Attempt.Status.QUEUED)
-    elif status == "playing":
-        attempts = attempts.filter(status__in=Attempt.LIVE)
-    elif status in Attempt.Status.values:
-        attempts = attempts.filter(status=status)
-    if asked.get("verifier") in Attempt.Verifier.values:
-        attempts = attempts.filter(verifier=asked["verifier"])
-    if asked.get("outcome") in Attempt.Outcome.values:
-        attempts = attempts.filter(outcome=asked["outcome"])
-    elif asked.get("outcome") == "none":
-        attempts = attempts.filter(outcome=None)
+    attempts = _either(narrowed(run, asked)[0], _columns(asked))
     if asked.get("reason") in sentences.INVALID_REASONS:
-        attempts = attempts.filter(invalid_reasons__contains=[asked["reason"]])
+        return attempts.filter(invalid_reasons__contains=[asked["reason"]])
+    return attempts
+
+
+def narrowed(run: Run, asked: QueryDict) -> tuple[QuerySet[Attempt], bool]:
+    """By everything but columns and reason, and whether few attempts are left."""
+    attempts, narrow = run.attempts.all(), False
     if asked.get("tries") == "more":
         attempts = attempts.filter(tries__gt=1)
     if asked.get("worker"):
-        attempts = attempts.filter(worker__name=asked["worker"])
-    if asked.get("task"):
-        attempts = attempts.filter(task__task_id=asked["task"])
+        named = Worker.objects.filter(workspace=run.workspace_id, name=asked["worker"])
+        attempts = attempts.filter(worker__in=list(named.values_list("pk", flat=True)))
     words = asked.get("q", "").strip()
     if words.isdecimal() and len(words) < 9:
-        attempts = attempts.filter(number=int(words))
+        attempts, narrow, words = attempts.filter(number=int(words)), True, ""
     elif words.removeprefix("c-").isdecimal() and words.startswith("c-"):
-        attempts = attempts.filter(computer__number=int(words[2:11]))
-    elif words:
-        attempts = attempts.filter(Q(task__title__icontains=words) | Q(task__task_id__icontains=words))
-    return attempts
+        on = Computer.objects.filter(workspace=run.workspace_id, number=int(words[2:11]))
+        attempts, narrow, words = (
+            attempts.filter(computer__in=list(on.values_list("pk", flat=True))),
+            True,
+            "",
+        )
+    tasks = _tasks(run, asked.get("task", ""), words)
+    if tasks is not None:
+        attempts = attempts.filter(task__in=tasks)
+        narrow = narrow or len(tasks) <= FEW_TASKS
+    return attempts, narrow
+
+
+def _either(attempts: QuerySet[Attempt], columns: Sequence[Q]) -> QuerySet[Attempt]:
+    return attempts.filter(reduce(or_, columns))
+
+
+def _columns(asked: QueryDict) -> list[Q]:
+    status, verifier, outcome = (asked.get(name, "") for name in ("status", "verifier", "outcome"))
+    if status == "all":
+        statuses: Sequence[str] = Attempt.Status.values
+    elif status == "playing":
+        statuses = Attempt.LIVE
+    elif status in Attempt.Status.values:
+        statuses = [status]
+    elif not any(asked.get(name) for name in COLUMNS):
+        return [~Q(status=Attempt.Status.QUEUED)]
+    else:
+        statuses = [one for one in Attempt.Status.values if status or one != Attempt.Status.QUEUED]
+    return ranges(statuses, [verifier] if verifier in Attempt.Verifier.values else [], outcome)
+
+
+def _tasks(run: Run, named: str, words: str) -> list[int] | None:
+    """Primary keys of the run's tasks that are asked for; None: all."""
+    if not named and not words:
+        return None
+    tasks = Task.objects.filter(pk__in=run.task_ids)
+    if named:
+        tasks = tasks.filter(task_id=named)
+    if words:
+        tasks = tasks.filter(Q(title__icontains=words) | Q(task_id__icontains=words))
+    return list(tasks.values_list("pk", flat=True))
 
 
 def axes(run: Run, asked: QueryDict) -> list[tuple[str, str, list[Choice]]]:

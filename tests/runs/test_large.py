@@ -1,0 +1,45 @@
+"""The made-up run is like one that was played: its totals, counters, money and log agree with its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db.models import Sum
+
+from console.models import LedgerEntry, User, Workspace
+from runs import tallies
+from runs.models import Event, Run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SMALL: dict[str, Any] = {"tasks": 12, "copies": 2, "forks": 2, "rounds": 3, "events": 3_000}
+
+
+def test_every_figure_is_what_the_rows_come_to(workspace: Workspace) -> None:
+    call_command("make_large_run", workspace=workspace.slug, **SMALL)
+    run = Run.objects.get(workspace=workspace)
+    assert (run.planned, run.attempts.count()) == (144, 144)
+    for status in ("done", "error", "cancelled"):
+        assert getattr(run, status) == run.attempts.filter(status=status).count() > 0
+    assert run.valid == run.attempts.filter(verifier="valid").count()
+    assert run.success == run.attempts.filter(outcome="success").count() > 0
+    assert tallies.differences() == []
+    assert run.budget.spent == LedgerEntry.objects.aggregate(all=Sum("cost"))["all"]
+    seqs = Event.objects.filter(run=run).order_by("seq").values_list("seq", flat=True)
+    assert list(seqs) == list(range(1, run.last_seq + 1))
+    assert 2_700 < run.last_seq < 3_300
+
+
+def test_its_pages_can_be_read(workspace: Workspace, owner: User, client_for: Any) -> None:
+    call_command("make_large_run", workspace=workspace.slug, **SMALL)
+    client = client_for(owner)
+    for page in ("", "rollouts/", "computers/", "metrics/", "events/", "configuration/", "attempts/7/"):
+        assert client.get(f"/w/lab/runs/1/{page}").status_code == 200, page
+
+
+def test_an_impossible_size_is_refused(workspace: Workspace) -> None:
+    with pytest.raises(CommandError, match="--tasks goes from 1 to 366"):
+        call_command("make_large_run", workspace=workspace.slug, tasks=367)
+    with pytest.raises(CommandError, match="no workspace"):
+        call_command("make_large_run", workspace="nowhere")
