@@ -20,6 +20,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from .actions.audit import record, record_of_account
+from .actions.budgets import CapRejected, change_workspace_cap, check_workspace_cap
 from .actions.workspaces import create_workspace
 from .actor import Actor
 from .models import (
@@ -207,6 +208,10 @@ class CapForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean_cap(self) -> Decimal | None:
         cap: Decimal | None = self.cleaned_data["cap"]
         used = self.instance.spent + self.instance.reserved
+        try:
+            check_workspace_cap(cap)
+        except CapRejected as refused:
+            raise forms.ValidationError(str(refused)) from refused
         if cap is not None and cap < used:
             raise forms.ValidationError(
                 f"${used} are spent or reserved already; the cap cannot be below that."
@@ -226,13 +231,11 @@ class BudgetAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Budget | None = None) -> tuple[str, ...]:
         fixed = ("workspace", "parent", "spent", "reserved")
-        # The cap of a run is a part of its request, and that does not change.
+        # The cap of a run is changed on the run's page, while it is going.
         return fixed if obj is not None and obj.parent_id is None else (*fixed, "cap")
 
     def save_model(self, request: HttpRequest, obj: Budget, form: Any, change: bool) -> None:
-        obj.save(update_fields=["cap"])
-        changed = {"was": form.initial.get("cap"), "cap": obj.cap}
-        record_change(request, "budget.cap_changed", obj.workspace, "the workspace's budget", changed)
+        change_workspace_cap(obj.workspace, cap=obj.cap, actor=Actor.operator(request.user))  # type: ignore[arg-type]
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

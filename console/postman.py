@@ -33,6 +33,8 @@ LOOK_SECONDS: Final = 1.0
 # Waits after each try that failed, in seconds; after the last, nearly seven hours in all, it is given up.
 WAITS: Final = (5, 30, 120, 600, 1800, 3600, 7200, 10800)
 AGAIN_WHEN_KILLED: Final = timedelta(seconds=90)
+KEPT: Final = timedelta(days=30)  # what has arrived or was given up stays in the log so long
+TIDY_SECONDS: Final = 3600.0
 AT_ONCE: Final = 8
 AT_ONCE_EACH: Final = 2  # to one webhook, so that a slow one leaves room for the others
 
@@ -112,6 +114,12 @@ def _mail(delivery: Delivery) -> outbound.Answer:
     return outbound.Answer(250, round((time.monotonic() - began) * 1000), "")
 
 
+def tidy() -> int:
+    """Forget what is done and older than KEPT. Returns how many messages."""
+    old = Delivery.objects.filter(due_at=None, created_at__lt=timezone.now() - KEPT)
+    return old.delete()[1].get("console.Delivery", 0)
+
+
 class Postman:
     """`with Postman(): …` – sends what is due, in threads of its own, until the block ends."""
 
@@ -130,8 +138,12 @@ class Postman:
         self._thread.join(LOOK_SECONDS * 3)
 
     def _run(self) -> None:
+        tidied = -TIDY_SECONDS
         while not self._stop.wait(LOOK_SECONDS):
             try:
+                if time.monotonic() - tidied >= TIDY_SECONDS:
+                    tidied = time.monotonic()
+                    tidy()
                 while not self._stop.is_set() and self._take_one():
                     pass
             except (OperationalError, InterfaceError) as error:

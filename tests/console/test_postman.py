@@ -21,7 +21,7 @@ from console.actions.webhooks import add_webhook, announce, redeliver, set_activ
 from console.actions.webhooks import mail as put_mail
 from console.actor import Actor
 from console.models import Delivery, DeliveryTry, User, Webhook, Workspace
-from console.postman import WAITS, Postman, claim, deliver, signature
+from console.postman import WAITS, Postman, claim, deliver, signature, tidy
 
 from .receiver import Receiver
 
@@ -140,6 +140,18 @@ def test_a_claim_that_was_never_finished_is_due_again(workspace: Workspace, adde
     again = claim(Counter())
     assert again is not None
     assert again.message == row.message
+
+
+def test_what_is_done_is_forgotten_after_a_month(workspace: Workspace, added: Added) -> None:
+    added("http://127.0.0.1:9/")
+    for _ in range(3):
+        tell(workspace)
+    done, waiting, _recent = Delivery.objects.order_by("pk")
+    old = timezone.now() - timedelta(days=31)
+    Delivery.objects.filter(pk__in=[done.pk, waiting.pk]).update(created_at=old)
+    Delivery.objects.exclude(pk=waiting.pk).update(due_at=None)
+    assert tidy() == 1
+    assert not Delivery.objects.filter(pk=done.pk).exists()
 
 
 def test_the_secret_is_nowhere_in_the_clear(workspace: Workspace, added: Added) -> None:
