@@ -30,6 +30,7 @@ from .console import Console, ConsoleFailed, console
 from .machine import look
 from .site import Site, site
 from .table import Missing, Row, document, table
+from .whole import Whole, whole
 
 # Module → what it measures, on a desktop and on a console. The most telling first.
 ON_DESKTOPS = {
@@ -42,7 +43,11 @@ ON_CONSOLE = {
     "intake": "events taken in",
     "large": "the largest run",
 }
-PARTS = ON_DESKTOPS | ON_CONSOLE
+ON_BOTH = {
+    "cancel": "cancel of a run with eight desktops",
+    "loss": "notice of a lost worker",
+}
+PARTS = ON_DESKTOPS | ON_CONSOLE | ON_BOTH
 BROKEN = (EngineError, StartFailed, GuestError, OSError, TimeoutError, subprocess.CalledProcessError)
 
 
@@ -56,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="deskyard-bench-") as folder:
         rows = _on_desktops([name for name in parts if name in ON_DESKTOPS], Path(folder))
         rows += _on_console([name for name in parts if name in ON_CONSOLE], Path(folder))
+        rows += _on_both([name for name in parts if name in ON_BOTH], Path(folder))
     after = look()
     print(f"\n{table(rows)}\n\nAfterwards: {after.sentence()} It took {time.monotonic() - began:.0f} s.")
     if options.json:
@@ -85,7 +91,21 @@ def _on_console(parts: Sequence[str], folder: Path) -> list[Row]:
         return [Missing(PARTS[name], str(error)) for name in parts]
 
 
-def _measure(name: str, place: Site | Console) -> list[Row]:
+def _on_both(parts: Sequence[str], folder: Path) -> list[Row]:
+    if not parts:
+        return []
+    try:
+        with (
+            site(_home(), folder, _progress) as desktops,
+            console(folder) as served,
+            whole(desktops, served) as place,
+        ):
+            return [row for name in parts for row in _measure(name, place)]
+    except (EngineError, ProvisionError, BuildFailed, ConsoleFailed, PostgresFailed) as error:
+        return [Missing(PARTS[name], str(error)) for name in parts]
+
+
+def _measure(name: str, place: Site | Console | Whole) -> list[Row]:
     _progress(f"measuring: {PARTS[name]}")
     try:
         rows: list[Row] = importlib.import_module(f"bench.{name}").measure(place)

@@ -156,9 +156,11 @@ def _cookie(email: str) -> str:
     django.setup()
     from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
     from django.contrib.sessions.backends.db import SessionStore
+    from django.db import connections
 
     from console.models import User
 
+    connections.close_all()  # of a server that an earlier part has ended
     user: Any = User.objects.get(email=email)
     session = SessionStore()
     session[SESSION_KEY] = str(user.pk)
