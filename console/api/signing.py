@@ -16,6 +16,7 @@ from console.models import PublishedKey
 
 IN_TOTO = "application/vnd.in-toto+json"
 KEY_TYPE = SCHEME = "ed25519"
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 class PublicKey(TypedDict):
@@ -36,7 +37,7 @@ def _signer(key: str) -> CryptoSigner:
 
 def canonical(value: Any) -> bytes:
     """JSON with sorted keys and no spaces: the same bytes for the same value."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return _CANONICAL.encode(value).encode()
 
 
 def sign(statement: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Final
 
 from django.contrib.postgres.aggregates import ArrayAgg
@@ -28,52 +29,87 @@ def at(moment: datetime | None) -> str | None:
 
 def attempt_lines(run: Run) -> Iterator[Line]:
     """Every stored attempt, by number. Three queries a CHUNK, none that lasts: memory and locks stay flat."""
-    rows = (
-        Attempt.objects.filter(run=run)
-        .order_by("number")
-        .select_related("task", "computer", "worker")
-        .defer("task__document", "task__recipe", "task__instruction", "worker__images")
-    )
+    rows = Attempt.objects.filter(run=run).order_by("number").values_list(*ATTEMPT, named=True)
     last = 0
     while chunk := list(rows.filter(number__gt=last)[:CHUNK]):
         last = chunk[-1].number
-        tries = _tries(chunk)
-        for attempt in chunk:
-            yield _attempt(attempt, tries.get(attempt.pk, []))
+        tries = _tries([row.pk for row in chunk])
+        for row in chunk:
+            yield _attempt(row, tries.get(row.pk, []))
 
 
-def _attempt(attempt: Attempt, tries: list[Line]) -> Line:
+ATTEMPT: Final = (
+    "pk",
+    "number",
+    "task__task_id",
+    "round",
+    "copy",
+    "fork",
+    "fork_method",
+    "status",
+    "verifier",
+    "outcome",
+    "reward",
+    "invalid_reasons",
+    "checker_error",
+    "steps",
+    "computer__number",
+    "worker__name",
+    "started_at",
+    "ended_at",
+)
+
+
+def _attempt(row: Any, tries: list[Line]) -> Line:
     return {
         "kind": "attempt",
-        "number": attempt.number,
-        "id": str(attempt.pk),
-        "task": attempt.task.task_id,
-        "round": attempt.round,
-        "copy": attempt.copy,
-        "fork": attempt.fork,
-        "fork_method": attempt.fork_method or None,
-        "status": attempt.status,
-        "verifier": attempt.verifier,
-        "outcome": attempt.outcome,
-        "reward": attempt.reward,
-        "invalid_reasons": attempt.invalid_reasons,
-        "checker_error": attempt.checker_error or None,
-        "steps": attempt.steps,
-        "computer": attempt.computer.label if attempt.computer else None,
-        "worker": attempt.worker.name if attempt.worker else None,
-        "started_at": at(attempt.started_at),
-        "ended_at": at(attempt.ended_at),
+        "number": row.number,
+        "id": str(row.pk),
+        "task": row.task__task_id,
+        "round": row.round,
+        "copy": row.copy,
+        "fork": row.fork,
+        "fork_method": row.fork_method or None,
+        "status": row.status,
+        "verifier": row.verifier,
+        "outcome": row.outcome,
+        "reward": row.reward,
+        "invalid_reasons": row.invalid_reasons,
+        "checker_error": row.checker_error or None,
+        "steps": row.steps,
+        "computer": label(row.computer__number),
+        "worker": row.worker__name,
+        "started_at": at(row.started_at),
+        "ended_at": at(row.ended_at),
         "tries": tries,
     }
 
 
-def _tries(attempts: list[Attempt]) -> dict[Any, list[Line]]:
+def label(computer: int | None) -> str | None:
+    """As `Computer.label`, of its number alone."""
+    return None if computer is None else f"c-{computer:04d}"
+
+
+TRY: Final = (
+    "pk",
+    "attempt_id",
+    "number",
+    "ok",
+    "reward",
+    "invalid_reasons",
+    "computer__worker__name",
+    "computer__number",
+    "verdict",
+    "setup_screenshot",
+)
+
+
+def _tries(attempts: list[Any]) -> dict[Any, list[Line]]:
     """By attempt, in order, each with the digests of its evidence."""
     rows = list(
-        AttemptTry.objects.filter(attempt__in=[attempt.pk for attempt in attempts])
+        AttemptTry.objects.filter(attempt__in=attempts)
         .order_by("attempt_id", "number")
-        .select_related("computer__worker")
-        .defer("computer__worker__images")
+        .values_list(*TRY, named=True)
     )
     screenshots = dict(
         Step.objects.filter(attempt_try__in=[row.pk for row in rows])
@@ -87,15 +123,15 @@ def _tries(attempts: list[Attempt]) -> dict[Any, list[Line]]:
     return found
 
 
-def _try(row: AttemptTry, screenshots: list[str]) -> Line:
+def _try(row: Any, screenshots: list[str]) -> Line:
     verdict = row.verdict or {}
     return {
         "number": row.number,
         "ok": row.ok,
         "reward": row.reward,
         "invalid_reasons": row.invalid_reasons,
-        "worker": row.computer.worker.name if row.computer else None,
-        "computer": row.computer.label if row.computer else None,
+        "worker": row.computer__worker__name,
+        "computer": label(row.computer__number),
         "checker": verdict.get("checker"),
         "checker_digest": verdict.get("checker_digest"),
         "verdict_digest": hashlib.sha256(canonical(verdict)).hexdigest() if verdict else None,
@@ -109,37 +145,60 @@ def _try(row: AttemptTry, screenshots: list[str]) -> Line:
     }
 
 
+DESKTOP: Final = (
+    "number",
+    "pk",
+    "worker__name",
+    "worker_version",
+    "worker__version",
+    "engine",
+    "image_id",
+    "started_at",
+    "stopped_at",
+)
+ENTRY: Final = ("rate_usd_per_hour", "opened_at", "settled_at", "seconds", "cost")
+
+
 def desktop_lines(run: Run) -> Iterator[Line]:
     """Every desktop, by number, with its row of the ledger: the sum of their costs is what the run spent."""
-    rows = Computer.objects.filter(group=run.pk).select_related("worker").defer("worker__images")
+    rows = Computer.objects.filter(group=run.pk).order_by("number").values_list(*DESKTOP, named=True)
     last = 0
-    while chunk := list(rows.filter(number__gt=last).order_by("number")[:CHUNK]):
+    while chunk := list(rows.filter(number__gt=last)[:CHUNK]):
         last = chunk[-1].number
-        found = LedgerEntry.objects.filter(subject__in=[computer.pk for computer in chunk])
-        entries = {entry.subject: entry for entry in found}
-        for computer in chunk:
-            yield _desktop(computer, entries.get(computer.pk))
+        found = LedgerEntry.objects.filter(subject__in=[row.pk for row in chunk])
+        entries = {subject: entry for subject, *entry in found.values_list("subject", *ENTRY)}
+        for row in chunk:
+            yield _desktop(row, entries.get(row.pk))
 
 
-def _desktop(computer: Computer, entry: LedgerEntry | None) -> Line:
+def _desktop(row: Any, entry: list[Any] | None) -> Line:
     return {
         "kind": "desktop",
-        "computer": computer.label,
-        "id": str(computer.pk),
-        "worker": computer.worker.name,
-        "worker_version": computer.worker_version or computer.worker.version,
-        "engine": computer.engine,
-        "image_id": computer.image_id or None,
-        "started_at": at(computer.started_at),
-        "stopped_at": at(computer.stopped_at),
-        "ledger": entry
-        and {
-            "rate_usd_per_hour": dollars(entry.rate_usd_per_hour),
-            "opened_at": at(entry.opened_at),
-            "settled_at": at(entry.settled_at),
-            "seconds": None if entry.seconds is None else str(entry.seconds),
-            "cost_usd": None if entry.cost is None else dollars(entry.cost),
-        },
+        "computer": label(row.number),
+        "id": str(row.pk),
+        "worker": row.worker__name,
+        "worker_version": row.worker_version or row.worker__version,
+        "engine": row.engine,
+        "image_id": row.image_id or None,
+        "started_at": at(row.started_at),
+        "stopped_at": at(row.stopped_at),
+        "ledger": entry and _entry(*entry),
+    }
+
+
+def _entry(
+    rate: Decimal,
+    opened_at: datetime,
+    settled_at: datetime | None,
+    seconds: Decimal | None,
+    cost: Decimal | None,
+) -> Line:
+    return {
+        "rate_usd_per_hour": dollars(rate),
+        "opened_at": at(opened_at),
+        "settled_at": at(settled_at),
+        "seconds": None if seconds is None else str(seconds),
+        "cost_usd": None if cost is None else dollars(cost),
     }
 
 
