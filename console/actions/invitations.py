@@ -66,10 +66,10 @@ def find_invitation(secret: str) -> Invitation | None:
     found = (
         Invitation.objects.select_related("workspace", "invited_by").filter(digest=_digest(secret)).first()
     )
-    return found if found is not None and found.is_live and _still_backed(found) else None
+    return found if found is not None and found.is_live and is_backed(found) else None
 
 
-def _still_backed(invitation: Invitation) -> bool:
+def is_backed(invitation: Invitation) -> bool:
     """Whether whoever made it may still invite somebody to this role."""
     if invitation.invited_by is None:
         return True

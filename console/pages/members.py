@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from console.actions.invitations import InvitationGone, invite, renew_invitation, revoke_invitation
+from console.actions.invitations import InvitationGone, invite, is_backed, renew_invitation, revoke_invitation
 from console.actions.workspaces import (
     AlreadyMember,
     LastOwner,
@@ -88,7 +88,9 @@ def members_page(
         for role, words in ROLES.items()
         if role != Membership.Role.OWNER or acting.role == Membership.Role.OWNER
     ]
-    pending = Invitation.objects.for_workspace(request.workspace).pending() if acting.manages else ()
+    pending = Invitation.objects.for_workspace(request.workspace).pending()
+    if not acting.manages:
+        pending = pending.none()
     context = {
         "rows": rows,
         "roles": roles,
@@ -96,8 +98,8 @@ def members_page(
         "form": form or {"role": Membership.Role.MEMBER},
         "errors": errors or {},
         "invitations": [
-            (one, one.role != Membership.Role.OWNER or acting.role == Membership.Role.OWNER)
-            for one in pending
+            (one, one.role != Membership.Role.OWNER or acting.role == Membership.Role.OWNER, is_backed(one))
+            for one in pending.select_related("workspace", "invited_by")
         ],
         **more,
     }

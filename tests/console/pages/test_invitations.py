@@ -166,12 +166,13 @@ def test_a_member_invites_nobody_and_an_admin_no_owner(
 
 
 def test_a_link_does_no_more_than_its_maker_still_may(
-    invited: Callable[..., str], workspace: Workspace, owner: User, admin: User
+    invited: Callable[..., str], workspace: Workspace, owner: User, admin: User, client_for: ClientFor
 ) -> None:
     path = invited()
     membership = Membership.objects.get(user=admin)
     change_role(membership, role="member", actor=Actor.person(owner))
     assert Client().get(path).status_code == 404
+    assert "No good, renew it" in client_for(owner).get("/w/lab/members/").content.decode()
     change_role(membership, role="admin", actor=Actor.person(owner))
     assert Client().get(path).status_code == 200
     remove_member(membership, actor=Actor.person(owner))
