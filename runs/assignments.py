@@ -12,7 +12,7 @@ from desktops.models import Assignment, Computer
 from desktops.protocol import attempt as protocol
 from runs import events
 from runs.actions import attempts
-from runs.models import Attempt, AttemptTry, Run, Step
+from runs.models import Attempt, AttemptTry, Run
 from runs.pending import Pending, write
 
 KIND = "attempt"
@@ -133,21 +133,21 @@ def _seen(run: Run, one: AttemptTry, screenshot: str) -> None:
 
 
 def _step(run: Run, attempt: Attempt, one: AttemptTry, item: protocol.StepTaken) -> None:
-    step = Step(
-        attempt_try=one,
-        number=item.number,
-        at=item.at,
-        action=item.action.model_dump(exclude_defaults=True) | {"action": item.action.action},
-        prefix=item.prefix,
-        policy_ms=item.policy_ms,
-        act_ms=item.act_ms,
-        settle_ms=item.settle_ms,
-        grab_ms=item.grab_ms,
-        settled=item.settled,
-        screenshot=item.screenshot,
-        active_window=item.active_window[:300],
-        error=item.error,
-    )
+    step = {
+        "attempt_try_id": one.pk,
+        "number": item.number,
+        "at": item.at,
+        "action": item.action.model_dump(exclude_defaults=True) | {"action": item.action.action},
+        "prefix": item.prefix,
+        "policy_ms": item.policy_ms,
+        "act_ms": item.act_ms,
+        "settle_ms": item.settle_ms,
+        "grab_ms": item.grab_ms,
+        "settled": item.settled,
+        "screenshot": item.screenshot,
+        "active_window": item.active_window[:300],
+        "error": item.error,
+    }
     _pending(run).steps.append(step)
     attempt.steps = item.number
     write(run, attempt, "steps")
@@ -155,7 +155,7 @@ def _step(run: Run, attempt: Attempt, one: AttemptTry, item: protocol.StepTaken)
     said = events.StepTaken(
         step=item.number,
         action=item.action.action,
-        took_ms=round(step.took_ms),
+        took_ms=round(item.policy_ms + item.act_ms + item.settle_ms + item.grab_ms),
         screenshot=item.screenshot,
     )
     events.append(run, said, attempt=attempt, at=item.at)

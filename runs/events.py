@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from django.utils import timezone
 from pydantic import BaseModel, ConfigDict
@@ -153,28 +153,26 @@ class AttemptEnded(RunEvent):
 KINDS: dict[str, type[RunEvent]] = {kind.kind: kind for kind in RunEvent.__subclasses__()}
 
 
-def append(run: Run, event: RunEvent, *, attempt: Attempt | None = None, at: datetime | None = None) -> Event:
+def append(run: Run, event: RunEvent, *, attempt: Attempt | None = None, at: datetime | None = None) -> None:
     """Add to the run's log, in the transaction of what it tells.
 
     The caller holds the lock on the run's row: that is what makes the sequence gapless.
     """
     run.last_seq += 1
     write(run, run, "last_seq")
-    data: dict[str, Any] = event.model_dump(mode="json")
-    row = Event(
-        run=run,
-        seq=run.last_seq,
-        at=at or timezone.now(),
-        kind=event.kind,
-        version=event.version,
-        attempt_number=attempt.number if attempt else None,
-        data=data,
-    )
+    row = {
+        "run_id": run.pk,
+        "seq": run.last_seq,
+        "at": at or timezone.now(),
+        "kind": event.kind,
+        "version": event.version,
+        "attempt_number": attempt.number if attempt else None,
+        "data": event.model_dump(mode="json"),
+    }
     bell = f"run.{run.pk}"
     if run.pending is None:
-        row.save(force_insert=True)
+        Event.objects.create(**row)
         ring(bell)
     else:
         run.pending.events.append(row)
         run.pending.bells[bell] = None
-    return row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import Model
 
@@ -11,8 +11,7 @@ from console.bulk import insert_rows, update_rows
 from console.doorbell import ring
 from desktops.models import Computer
 
-if TYPE_CHECKING:
-    from .models import Event, Run, Step
+from .models import Event, Run, Step
 
 
 def write(run: Run, row: Model, *fields: str) -> None:
@@ -27,8 +26,9 @@ class Pending:
     """Everything one batch has to write of one run. Rows noted are the only copies of theirs in the transaction."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
-        self.steps: list[Step] = []
+        # Rows as console.bulk takes them: there may be a thousand of each.
+        self.events: list[dict[str, Any]] = []
+        self.steps: list[dict[str, Any]] = []
         self.screens: dict[Any, str] = {}  # computer → the last screenshot
         self.bells: dict[str, None] = {}
         self._changed: dict[type[Model], dict[Any, Model]] = {}
@@ -41,8 +41,8 @@ class Pending:
     def flush(self) -> None:
         for model, rows in self._changed.items():
             update_rows(list(rows.values()), list(self._fields[model]))
-        insert_rows(self.steps)
-        insert_rows(self.events)
+        insert_rows(Step, self.steps)
+        insert_rows(Event, self.events)
         if self.screens:
             update_rows(
                 [Computer(pk=pk, last_screenshot=shown) for pk, shown in self.screens.items()],

@@ -18,7 +18,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from console.actions.budgets import cost_of, settle
-from console.bulk import insert_rows, update_rows
+from console.bulk import columns_of, insert_rows, update_rows
 from console.models import Budget, LedgerEntry, Workspace
 from desktops.handlers import BadRecord
 from desktops.models import Assignment, Computer, TemplateVersion
@@ -50,6 +50,7 @@ class Books:
         self._entries = {entry.subject: entry for entry in open_} if held else {}
         self._new = len([pk for pk in starting if pk not in self.computers])
         self._numbers: Iterator[int] = iter(())
+        self._orders: dict[uuid.UUID, tuple[dict[str, Any], str | None]] = {}
         self._versions: dict[tuple[Any, ...], TemplateVersion] = {}
         self._made: dict[uuid.UUID, Computer] = {}
         self._changed: dict[uuid.UUID, Computer] = {}
@@ -76,7 +77,7 @@ class Books:
             assignment=assignment,
             template_version=self._version(assignment),
             purpose=assignment.kind,
-            group=assignment.payload.get("run_id"),
+            group=self._ordered(assignment)[1],
             engine=record.engine,
             engine_ref=record.engine_ref[:100],
             image_id=record.image_id,
@@ -138,8 +139,8 @@ class Books:
             self._release_rest(assignment)
 
     def write(self) -> None:
-        insert_rows(list(self._made.values()))
-        insert_rows(self._opened)
+        insert_rows(Computer, [columns_of(computer) for computer in self._made.values()])
+        insert_rows(LedgerEntry, [columns_of(entry) for entry in self._opened])
         changed = [computer for pk, computer in self._changed.items() if pk not in self._made]
         update_rows(changed, ["ready_at", "ready_seconds", "stopped_at", "stop_reason"])
         update_rows(self._settled, ["settled_at", "seconds", "cost"])
@@ -171,8 +172,17 @@ class Books:
             number = next(self._numbers)
         return number
 
+    def _ordered(self, assignment: Assignment) -> tuple[dict[str, Any], str | None]:
+        """The template its payload names and what its desktops are shown under; of all payloads, which are long, at
+        once."""
+        if not self._orders:
+            rows = Assignment.objects.filter(pk__in=self.assignments)
+            told = rows.values_list("pk", "payload__template", "payload__run_id")
+            self._orders = {pk: (template, group) for pk, template, group in told}
+        return self._orders[assignment.pk]
+
     def _version(self, assignment: Assignment) -> TemplateVersion:
-        template = assignment.payload["template"]
+        template, _ = self._ordered(assignment)
         named = (assignment.workspace_id, template["name"], template["version"])
         if named not in self._versions:
             self._versions[named] = TemplateVersion.objects.get(

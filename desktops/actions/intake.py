@@ -108,7 +108,7 @@ def _apply(worker: Worker, said: Sequence[_Said]) -> list[messages.Refused]:
 
 def _locked(worker: Worker, pks: set[uuid.UUID]) -> dict[uuid.UUID, Assignment]:
     rows = Assignment.objects.select_for_update(no_key=True).filter(pk__in=pks).order_by("pk")
-    assignments = {row.pk: row for row in rows}
+    assignments = {row.pk: row for row in rows.defer("payload")}
     budgets = Budget.objects.in_bulk({row.budget_id for row in assignments.values()})
     for row in assignments.values():
         row.worker, row.workspace, row.budget = worker, worker.workspace, budgets[row.budget_id]
