@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from console.pages.loaders import WorkspaceRequest, workspace_page
+from desktops.models import Computer
 from runs import scoring
 from runs.models import AttemptTry, Run, Task
 from runs.pages.frame import never_stored, render_tab
@@ -79,7 +80,7 @@ def materials(run: Run) -> list[Material]:
     found = [
         Material("Task set", str(run.task_set), run.task_set.digest),
         Material("Tasks", f"{len(in_order):,}, one digest each", digest_of(in_order)),
-        Material("Template image", str(run.template_version), run.template_version.digest),
+        Material("Template, as built from", str(run.template_version), run.template_version.digest),
     ]
     if run.is_scripted:
         played = [recipes[pk] for pk in run.task_ids if pk in recipes]
@@ -96,6 +97,9 @@ def materials(run: Run) -> list[Material]:
     )
     if verdict:
         found.append(Material("Checker code", verdict["checker"], verdict["checker_digest"]))
+    last = Computer.objects.filter(group=run.pk).exclude(image_id="").order_by("-number").first()
+    if last:
+        found.append(Material("Image in use", f"of {last}, the last desktop", last.image_id))
     return found
 
 
