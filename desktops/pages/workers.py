@@ -6,6 +6,7 @@ import uuid
 from collections import defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 from django.conf import settings
 from django.contrib import messages
@@ -17,14 +18,23 @@ from console.actor import Actor
 from console.models import Workspace
 from console.pages.loaders import WorkspaceRequest, managers_only, workspace_page
 from desktops.actions.pause import pause_worker, resume_worker
-from desktops.models import Computer, TemplateVersion, Worker
+from desktops.models import Computer, TemplateVersion, Worker, WorkerRate
 from desktops.protocol.messages import HEARTBEAT_SECONDS, LEASE_SECONDS
+
+
+class Rate(NamedTuple):
+    """Dollars an hour of a published version on this worker; `own`: set for the worker, not the version's."""
+
+    version: TemplateVersion
+    amount: Decimal
+    own: bool
 
 
 @dataclass(frozen=True)
 class Host:
     worker: Worker
     held: list[Computer]
+    rates: list[Rate]
 
     @property
     def state(self) -> str:
@@ -43,7 +53,31 @@ def _hosts(workspace: Workspace, workers: list[Worker]) -> list[Host]:
     computers = Computer.objects.for_workspace(workspace).held().filter(worker__in=workers)
     for computer in computers.select_related("template_version__template", "assignment").order_by("number"):
         held[computer.worker_id].append(computer)
-    return [Host(worker, held[worker.pk]) for worker in workers]
+    rates = _rates(workspace, workers)
+    return [Host(worker, held[worker.pk], rates[worker.pk]) for worker in workers]
+
+
+def _rates(workspace: Workspace, workers: list[Worker]) -> dict[uuid.UUID, list[Rate]]:
+    """What each published version that a worker has costs there. Two queries."""
+    versions = list(
+        TemplateVersion.objects.filter(
+            template__workspace=workspace, status=TemplateVersion.Status.PUBLISHED
+        ).select_related("template")
+    )
+    rows = WorkerRate.objects.filter(worker__in=workers)
+    own = {(row.worker_id, row.template_id): row.rate_usd_per_hour for row in rows}
+    return {
+        worker.pk: [
+            Rate(
+                version,
+                own.get((worker.pk, version.template_id), version.rate_usd_per_hour),
+                (worker.pk, version.template_id) in own,
+            )
+            for version in versions
+            if worker.has_image(version.template.name, version.digest)
+        ]
+        for worker in workers
+    }
 
 
 def worker_or_404(workspace: Workspace, worker_id: uuid.UUID) -> Worker:
@@ -52,23 +86,6 @@ def worker_or_404(workspace: Workspace, worker_id: uuid.UUID) -> Worker:
     if worker is None:
         raise Http404("No such worker.")
     return worker
-
-
-def _rates(worker: Worker) -> list[tuple[TemplateVersion, Decimal, bool]]:
-    """What each published version that it has costs here, and whether that is this worker's own rate. Two queries."""
-    versions = TemplateVersion.objects.filter(
-        template__workspace=worker.workspace, status=TemplateVersion.Status.PUBLISHED
-    ).select_related("template")
-    own = dict(worker.rates.values_list("template_id", "rate_usd_per_hour"))
-    return [
-        (
-            version,
-            own.get(version.template_id, version.rate_usd_per_hour),
-            version.template_id in own,
-        )
-        for version in versions
-        if worker.has_image(version.template.name, version.digest)
-    ]
 
 
 @workspace_page
@@ -97,7 +114,6 @@ def worker(request: WorkspaceRequest, worker_id: uuid.UUID) -> HttpResponse:
     lately = Computer.objects.for_workspace(request.workspace).filter(worker=found, stopped_at__isnull=False)
     context = {
         "host": _hosts(request.workspace, [found])[0],
-        "rates": _rates(found),
         "lately": lately.select_related("template_version__template").order_by("-stopped_at")[:12],
         "every": HEARTBEAT_SECONDS,
         "lost_after": LEASE_SECONDS,

@@ -138,5 +138,5 @@ def test_the_pages_show_a_workers_own_rate(
     host = WorkerFactory(workspace=workspace)
     set_worker_rate(template=version.template, worker=host, rate=Decimal("0.37"), actor=OPERATOR)
     client = client_for(member)
-    for page in (f"workers/{host.pk}/", "templates/", "templates/basic/"):
+    for page in ("workers/", f"workers/{host.pk}/", "templates/", "templates/basic/"):
         assert "$0.37" in client.get(f"/w/lab/{page}").content.decode(), page
