@@ -46,7 +46,7 @@ def token_list(request: WorkspaceRequest) -> HttpResponse:
 
 def _make(request: WorkspaceRequest) -> HttpResponse:
     name = request.POST.get("name", "")
-    form = {
+    form: dict[str, Any] = {
         "name": name,
         "scopes": request.POST.getlist("scopes"),
         "expires": request.POST.get("expires", "90"),
