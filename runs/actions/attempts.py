@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, Final
+from uuid import uuid4
 
 from django.utils import timezone
 
+from console.bulk import columns_of, insert_rows
 from desktops.models import Assignment, Computer, Worker
 from runs.events import AttemptEnded, AttemptOffered, RoundCreated, TryFailed, append
 from runs.models import Attempt, AttemptTry, Run
@@ -33,25 +36,25 @@ def create_next_round(run: Run) -> int:
     if run.reopened or run.rounds_created >= run.spec["rounds"]:
         return 0
     forked = run.spec["fork_copies"] > 1
-    number = run.rounds_created * per_round(run)
-    rows = []
-    for task_id in run.task_ids:
-        for copy in range(1, run.spec["parallel_copies"] + 1):
-            for fork in range(1, run.spec["fork_copies"] + 1):
-                number += 1
-                rows.append(
-                    Attempt(
-                        workspace_id=run.workspace_id,
-                        run=run,
-                        number=number,
-                        task_id=task_id,
-                        round=run.rounds_created + 1,
-                        copy=copy,
-                        fork=fork,
-                        fork_method=Attempt.ForkMethod.REPLAY if forked else "",
-                    )
-                )
-    Attempt.objects.bulk_create(rows, batch_size=2000)
+    one = columns_of(
+        Attempt(
+            workspace_id=run.workspace_id,
+            run=run,
+            round=run.rounds_created + 1,
+            fork_method=Attempt.ForkMethod.REPLAY if forked else "",
+        )
+    )
+    places = product(
+        run.task_ids,
+        range(1, run.spec["parallel_copies"] + 1),
+        range(1, run.spec["fork_copies"] + 1),
+    )
+    numbered = enumerate(places, start=run.rounds_created * per_round(run) + 1)
+    rows = [
+        one | {"id": uuid4(), "number": number, "task_id": task_id, "copy": copy, "fork": fork}
+        for number, (task_id, copy, fork) in numbered
+    ]
+    insert_rows(Attempt, rows)
     run.rounds_created += 1
     run.save(update_fields=["rounds_created"])
     append(run, RoundCreated(round=run.rounds_created, attempts=len(rows)))

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.db.models import Sum
+from django.test.utils import CaptureQueriesContext
 
 from console.models import LedgerEntry, User, Workspace
 from runs import tallies
@@ -43,3 +45,30 @@ def test_an_impossible_size_is_refused(workspace: Workspace) -> None:
         call_command("make_large_run", workspace=workspace.slug, tasks=367)
     with pytest.raises(CommandError, match="no workspace"):
         call_command("make_large_run", workspace="nowhere")
+
+
+def test_pages_ask_the_database_as_often_for_twice_the_run(
+    workspace: Workspace, owner: User, client_for: Any, api: Any
+) -> None:
+    """Both are past what the progress grid draws attempt by attempt."""
+    for rounds in (3, 6):
+        shape = {**SMALL, "tasks": 60, "copies": 4, "forks": 1, "rounds": rounds, "events": 6_000 * rounds}
+        call_command("make_large_run", workspace=workspace.slug, **shape)
+    few, many = Run.objects.order_by("number")
+    client, bearer = client_for(owner), api("runs:read")
+    pages = ["", "rollouts/?status=error", "rollouts/?reason=desktop_lost", "computers/", "metrics/"]
+    pages += ["events/?kind=problems", "configuration/", "attempts/7/"]
+    client.get("/w/lab/runs/1/")  # the first request of each notes who was here
+    bearer.get("/v1/runs")
+    for page in pages:
+        asked = [_queries(client, f"/w/lab/runs/{run.number}/{page}") for run in (few, many)]
+        assert asked[0] == asked[1], page
+    for path in ("attempts?outcome=fail", "attempts?limit=200", "events?kind=step&kind=try_failed"):
+        asked = [_queries(bearer, f"/v1/runs/{run.pk}/{path}") for run in (few, many)]
+        assert asked[0] == asked[1], path
+
+
+def _queries(client: Any, path: str) -> int:
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(path).status_code == 200, path
+    return len(queries)
