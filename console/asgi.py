@@ -17,7 +17,9 @@ from django.conf import settings
 from django.urls import path, re_path
 from django.utils.module_loading import import_string
 
-from console import presence
+from console import access_log, presence
+
+access_log.make_safe()
 
 if not settings.TESTING:  # tests load the application without being a console
     presence.announce()

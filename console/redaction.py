@@ -33,6 +33,8 @@ SHAPES: Final = (
     r"(?i:\b(?:bearer|basic)\s+)(?=[0-9A-Za-z._~+/=-]*[0-9])[0-9A-Za-z._~+/=-]{16,}",
     r"(?<=://)[^\s/:@]*:[^\s/@]+(?=@)",  # user:password of an address
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    r"(?<=/invitations/)[0-9A-Za-z_-]{20,}",  # links that let somebody in
+    r"(?<=/password/reset/key/)[0-9A-Za-z]+-[0-9A-Za-z-]{16,}",
     r"\bsk-(?:[a-z]+-)?[0-9A-Za-z_-]{20,}",  # keys of model providers
     r"\b(?:ghp|gho|ghs|github_pat)_[0-9A-Za-z_]{20,}",
     r"\bAKIA[0-9A-Z]{16}\b",

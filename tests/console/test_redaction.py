@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from daphne.access import AccessLogGenerator
 from django.conf import settings as conf
 from django.test import Client
 from rest_framework.test import APIClient
@@ -95,6 +97,27 @@ def test_every_handler_of_the_console_redacts() -> None:
     config = conf.LOGGING
     for handler in config["handlers"].values():
         assert config["formatters"][handler["formatter"]]["()"] == "console.redaction.RedactingFormatter"
+
+
+def test_the_servers_own_log_of_requests_holds_none_and_a_line_each() -> None:
+    import console.asgi  # noqa: F401  what Daphne loads
+
+    written = io.StringIO()
+    log = AccessLogGenerator(written)
+    link = "/invitations/" + "Ab3_-xyz" * 5
+    for path in (
+        f"/v1/runs?token={TOKEN}",
+        link + "/",
+        "/accounts/password/reset/key/1a-cz8xk1-0123456789abcdef/",
+        "/a\nb",
+    ):
+        log("http", "complete", {"client": "c", "method": "GET", "path": path, "status": 404, "size": 1})
+    lines = written.getvalue().splitlines()
+    assert len(lines) == 4
+    for line in lines[:3]:
+        assert MARK in line
+    assert TOKEN not in written.getvalue()
+    assert link not in written.getvalue()
 
 
 @pytest.mark.django_db
