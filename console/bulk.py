@@ -53,7 +53,8 @@ def update_rows(rows: Sequence[Model], fields: Sequence[str]) -> None:
         return
     meta = rows[0]._meta
     assert meta.pk is not None
-    columns = [meta.pk, *(meta.get_field(name) for name in fields)]
+    by_name = {field.name: field for field in meta.local_concrete_fields}
+    columns = [meta.pk, *(by_name[name] for name in fields)]
     one = ", ".join(f"%s::{field.db_type(connection)}" for field in columns)
     names = ", ".join(f'"{field.column}"' for field in columns)
     changes = ", ".join(f'"{field.column}" = new."{field.column}"' for field in columns[1:])

@@ -114,7 +114,7 @@ def _run(workspace: Workspace, shape: Shape, name: str) -> Run:
         version = TemplateVersion.objects.filter(template__workspace=workspace, status="published").first()
         version = version or _template(workspace)
         started = timezone.now() - LASTED - timedelta(minutes=1)
-        spec = {
+        spec: dict[str, Any] = {
             "kind": "evaluation",
             "name": name,
             "task_set": TASK_SET,
@@ -243,6 +243,7 @@ def _round(run: Run, facts: dict[str, Any], number: int) -> None:
 
 def _end(run: Run, shape: Shape) -> None:
     """Counters, money and the last words of the log, counted from the rows themselves."""
+    told: dict[str, Any] = {"run": run.pk, "lasted": LASTED}
     with connection.cursor() as cursor:
         cursor.execute(
             """
@@ -254,7 +255,7 @@ def _end(run: Run, shape: Shape) -> None:
                 "actor": "the supervisor", "detail": ""}')
             ) AS told (line, kind, data) WHERE runs_run.id = %(run)s
             """,
-            {"run": run.pk, "planned": shape.attempts, "lasted": LASTED},
+            told | {"planned": shape.attempts},
         )
         cursor.execute(
             """
@@ -269,7 +270,7 @@ def _end(run: Run, shape: Shape) -> None:
                 count(*) FILTER (WHERE outcome = 'success') AS success
               FROM runs_attempt WHERE run_id = %(run)s) AS c WHERE id = %(run)s
             """,
-            {"run": run.pk, "told": OF_THE_RUN, "lasted": LASTED},
+            told | {"told": OF_THE_RUN},
         )
         cursor.execute("SELECT sum(cost) FROM console_ledgerentry WHERE budget_id = %s", [run.budget_id])
         spent = cursor.fetchone()[0] or Decimal(0)
@@ -281,7 +282,7 @@ def _end(run: Run, shape: Shape) -> None:
 
 def _fill_tallies(run: Run) -> None:
     """From the views that check_totals compares them with."""
-    mine = {"run_id": run.pk, "group": run.pk, "budget_id": run.budget_id}
+    mine: dict[str, Any] = {"run_id": run.pk, "group": run.pk, "budget_id": run.budget_id}
     with connection.cursor() as cursor:
         for model, keys in KEPT.items():
             table = model._meta.db_table
