@@ -143,6 +143,7 @@ class AttemptRun:
             ),
         )
         self._check_ending()
+        self._recorder.intend(computer.id, _now())
         started = computer.create()
         with self._lock:
             self._computer = computer

@@ -14,7 +14,7 @@ from typing import Any, Protocol, get_args
 from pydantic import ValidationError
 
 from desktops.protocol import messages
-from desktops.protocol.attempt import AttemptEnded, ComputerStopped, InvalidReason
+from desktops.protocol.attempt import AttemptEnded, ComputerStarted, ComputerStopped, InvalidReason
 
 from .blobs import BlobStore
 from .config import Config
@@ -341,6 +341,10 @@ class Host:
 
     def _end_left(self, taken: Taken, now: datetime, detail: str, reason: InvalidReason) -> None:
         recorder = self._recorder(taken.assignment, taken.epoch)
+        swept = self._swept.removed if self._swept else []
+        for computer, since in self._spool.intended(taken.assignment, taken.epoch):
+            if computer in swept:  # it was made, and there was no time to say so
+                recorder.record(ComputerStarted(at=since, computer=computer, engine=self._facts.name))
         for computer in self._spool.computers(taken.assignment, taken.epoch):
             # Its own watchdog has ended it by then, whenever it was that this worker came back.
             gone = min(now, taken.paid_until)

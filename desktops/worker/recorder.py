@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 from desktops.protocol.attempt import (
@@ -47,6 +48,10 @@ class Recorder:
         digest = self._blobs.put(data)
         self._unnamed.append(digest)
         return digest
+
+    def intend(self, computer: str, at: datetime) -> None:
+        """A desktop is about to be made. Raises SpoolFull."""
+        self._spool.intend(self._assignment, self._epoch, computer, at)
 
     def record(self, record: Record, *, blobs: list[str] | None = None) -> int:
         """On disk when this returns. `blobs` are the digests it names. Raises SpoolFull."""

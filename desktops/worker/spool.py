@@ -35,6 +35,8 @@ CREATE TABLE IF NOT EXISTS assignment (
     paid_until TEXT NOT NULL, ended INTEGER, PRIMARY KEY (id, epoch)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS computer (
     id TEXT PRIMARY KEY, assignment TEXT NOT NULL, epoch INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS intended (
+    computer TEXT PRIMARY KEY, assignment TEXT NOT NULL, epoch INTEGER NOT NULL, at TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -152,6 +154,7 @@ class Spool:
             )
             if computer is not None:
                 name, exists = computer
+                self._db.execute("DELETE FROM intended WHERE computer = ?", (name,))
                 if exists:
                     self._db.execute(
                         "INSERT OR REPLACE INTO computer VALUES (?, ?, ?)", (name, assignment, epoch)
@@ -159,6 +162,9 @@ class Spool:
                 else:
                     self._db.execute("DELETE FROM computer WHERE id = ?", (name,))
             if last:
+                self._db.execute(
+                    "DELETE FROM intended WHERE assignment = ? AND epoch = ?", (assignment, epoch)
+                )
                 self._db.execute(
                     "UPDATE assignment SET ended = ? WHERE id = ? AND epoch = ?", (number, assignment, epoch)
                 )
@@ -262,6 +268,22 @@ class Spool:
                 "SELECT id FROM computer WHERE assignment = ? AND epoch = ?", (assignment, epoch)
             ).fetchall()
         return [row[0] for row in rows]
+
+    def intend(self, assignment: str, epoch: int, computer: str, at: datetime) -> None:
+        """Note that a desktop is about to be made: should this process end before it is recorded, it still costs."""
+        with self._writing():
+            self._db.execute(
+                "INSERT OR REPLACE INTO intended VALUES (?, ?, ?, ?)",
+                (computer, assignment, epoch, at.isoformat()),
+            )
+
+    def intended(self, assignment: str, epoch: int) -> list[tuple[str, datetime]]:
+        """(computer, since when) of desktops that may have been made, and were not recorded as started."""
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT computer, at FROM intended WHERE assignment = ? AND epoch = ?", (assignment, epoch)
+            ).fetchall()
+        return [(row[0], datetime.fromisoformat(row[1])) for row in rows]
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────
 

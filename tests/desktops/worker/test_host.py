@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -27,11 +28,12 @@ class Sweeper:
     def __init__(self) -> None:
         self.kept: list[set[str]] = []
         self.swept = threading.Event()
+        self.found: list[str] = []
 
     def sweep(self, keep):
         self.kept.append(set(keep))
         self.swept.set()
-        return SweepReport(datetime.now(UTC), [], [], [])
+        return SweepReport(datetime.now(UTC), self.found, [], [])
 
     def images(self):
         return []
@@ -285,5 +287,21 @@ def test_what_a_killed_worker_left_is_ended_and_paid_no_longer_than_reserved(tmp
     stopped = next(record for record in house.records() if "computer_stopped" in record)
     assert paid.strftime("%Y-%m-%dT%H:%M:%S") in stopped
     assert house.held() == [("a", 1)]
+    house.host.close()
+    house.spool.close()
+
+
+def test_a_desktop_that_a_killed_worker_had_just_made_is_paid_for_too(tmp_path):
+    house = House(tmp_path)
+    began = datetime.now(UTC) - timedelta(seconds=5)
+    house.spool.take("a", 1, "attempt", began + timedelta(seconds=60))
+    house.spool.intend("a", 1, "made", began)
+    house.spool.intend("a", 1, "not made", began)
+    house.engine.found = ["made"]
+    house.host.start()
+    kinds = [json.loads(record)["kind"] for record in house.records()]
+    assert kinds == ["computer_started", "computer_stopped", "attempt_ended"]
+    assert datetime.fromisoformat(json.loads(house.records()[0])["at"]) == began
+    assert house.spool.intended("a", 1) == []
     house.host.close()
     house.spool.close()
