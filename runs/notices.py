@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from django.conf import settings
+from django.urls import reverse
 from rest_framework.utils.encoders import JSONEncoder
 
 from console.actions.webhooks import announce, mail
@@ -45,6 +47,7 @@ def run_ended(run: Run) -> None:
         f"{why_stopped(run)} {result}",
         f"Spent {money(run.budget.spent)} of {money(run.budget.cap)}.",
         page_of(run),
+        f"You get this because you started it. To get none: {settings.PUBLIC_URL}{reverse('account_email')}",
     ]
     mail(
         workspace=run.workspace,

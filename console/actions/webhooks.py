@@ -104,8 +104,8 @@ def announce(*, workspace: Workspace, event: str, subject: str, data: Mapping[st
 
 
 def mail(*, workspace: Workspace, recipient: User, event: str, subject: str, body: str) -> Delivery | None:
-    """Put a mail in the outbox, in the caller's transaction; None where no mail server is set."""
-    if not settings.EMAIL_HOST or not recipient.is_active:
+    """Put a mail in the outbox, in the caller's transaction; None where none is wanted or can be sent."""
+    if not settings.EMAIL_HOST or not recipient.is_active or not recipient.run_mail:
         return None
     return Delivery.objects.create(
         workspace=workspace,

@@ -28,6 +28,9 @@ class User(AbstractUser):  # type: ignore[django-manager-missing]  # knox's mana
     last_name = None  # type: ignore[assignment]
     email = models.EmailField("e-mail", unique=True)
     name = models.CharField(max_length=100, blank=True)
+    run_mail = models.BooleanField(
+        default=True, help_text="Mail when a run that this person started has ended, if a mail server is set."
+    )
     # Where the front door leads: whoever is in several workspaces comes back to the one they were in.
     last_workspace = models.ForeignKey(
         "console.Workspace",

@@ -59,6 +59,7 @@ PAGES: Final[dict[str, Page]] = {
     "account_signup": Page(EVERYBODY, EVERYBODY),  # says that people are invited
     "account_reauthenticate": Page(SIGNED_IN, SIGNED_IN),
     "account_email": sees(SIGNED_IN),
+    "account_run_mail": does(SIGNED_IN),
     "account_change_password": Page(SIGNED_IN, SIGNED_IN),
     "account_set_password": Page(SIGNED_IN, SIGNED_IN),
     "account_reset_password": Page(EVERYBODY, EVERYBODY, {"email": "x@example.test"}),

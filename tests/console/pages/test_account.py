@@ -9,6 +9,7 @@ import re
 import struct
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
@@ -222,3 +223,18 @@ def test_pages_of_the_account_speak_our_words(
     assert "deskyard.css" in page
     for stock in ("Two-Factor", "Please", "Authenticator App", "Email Addresses", "Menu:"):
         assert stock not in page
+
+
+def test_a_person_switches_mail_about_their_runs_off_and_on(
+    member: User, client_for: ClientFor, settings: Any
+) -> None:
+    client = client_for(member)
+    assert "Mail about runs" not in client.get("/accounts/email/").content.decode()
+    settings.EMAIL_HOST = "mail.example.test"
+    assert "Send me none" in client.get("/accounts/email/").content.decode()
+    for wanted in ("off", "off", "on"):
+        assert client.post("/accounts/email/runs/", {"run_mail": wanted}).url == "/accounts/email/"
+        member.refresh_from_db()
+        assert member.run_mail is (wanted == "on")
+    told = AuditEntry.objects.filter(action="account.run_mail").order_by("pk")
+    assert [entry.detail["wanted"] for entry in told] == [False, True]

@@ -84,7 +84,16 @@ def test_whoever_started_it_gets_a_short_mail_if_there_is_a_server(
     assert row.subject == f"Run #{run.number} nightly smoke: completed, every attempt finished"
     assert "1 of 1 recipe verified." in row.body
     assert "Spent " in row.body
+    assert "/accounts/email/" in row.body
     assert f"/w/lab/runs/{run.number}/" in row.body
+
+
+def test_whoever_wants_none_gets_none(new_run: NewRun, owner: User, member: User, settings: Any) -> None:
+    settings.EMAIL_HOST = "mail.example.test"
+    member.run_mail = False
+    member.save()
+    cancel_run(new_run(actor=member), actor=Actor.person(owner))
+    assert not Delivery.objects.exists()
 
 
 def test_whoever_has_left_the_workspace_gets_none(
