@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from desktops.images.build import build
-from desktops.worker.engine.base import DeskSpec, Engine, Image, SavingEngine
+from desktops.worker.engine.base import DeskSpec, Engine, Image, SavingEngine, warm_state
 from desktops.worker.engine.choose import open_engine
 from desktops.worker.engine.provision import client, ensure_engine
 from desktops.worker.warm import Warmer
@@ -65,7 +65,7 @@ def keep_warm(site: Site) -> bool:
     if not isinstance(site.engine, SavingEngine):
         return False
     Warmer(site.engine, threading.Event()).keep_up([site.image.digest])
-    return site.engine.has_state(site.image.digest)
+    return warm_state(site.image.digest) in {state.name for state in site.engine.states()}
 
 
 def repeat(measure: Callable[[], T], times: int, seconds: float) -> list[T]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from desktops.worker.engine.base import EngineError, SavingEngine
+from desktops.worker.engine.base import EngineError, SavingEngine, warm_state
 from desktops.worker.engine.docker import DockerEngine
 from desktops.worker.engine.runc.engine import RuncEngine
 from desktops.worker.guest_client import Guest, GuestUnreachable
@@ -29,7 +29,7 @@ PARTS = {
 
 def measure(site: Site) -> list[Row]:
     if isinstance(site.engine, SavingEngine):
-        site.engine.forget_state(site.image.digest)
+        site.engine.forget(warm_state(site.image.digest))
     _start(site)  # fills the machine's file cache
     found = repeat(lambda: _start(site), TIMES, SECONDS)
     bare = _bare(site)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal
 
-from .engine.base import Desk, DeskSpec, Engine, EngineError, SavingEngine
+from .engine.base import Desk, DeskSpec, Engine, EngineError, SavedState, SavingEngine, warm_state
 from .guest_client import Guest, GuestError, GuestUnreachable, wait_ready
 
 log = logging.getLogger(__name__)
@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 START_SECONDS = 60.0
 KEEPALIVE_SECONDS = 5.0
 RESTORED_SILENCE_SECONDS = 15.0
+SAVE_TRIES, SAVE_AGAIN_SECONDS = 3, 0.3
 
 # desktop_lost: the engine says it is gone. guest_unreachable: it runs, and its agent does not answer.
 Loss = Literal["desktop_lost", "guest_unreachable"]
@@ -92,7 +93,9 @@ class Computer:
             why, logs = readiness.detail or "it did not become ready", self._logs()
             self.stop()
             if self.restored and isinstance(self.engine, SavingEngine):
-                self.engine.forget_state(self.spec.image)  # the next one starts from the beginning
+                self.engine.forget(
+                    self.spec.state or warm_state(self.spec.image)
+                )  # the next one starts from the beginning
             raise StartFailed(f"{why}{': ' + logs if logs else ''}")
         if self.restored:  # its watchdog still has the limits of the desktop that was saved
             self.guest.set_silence_limit(self.spec.silence_seconds)
@@ -113,24 +116,31 @@ class Computer:
             raise
         return self
 
-    def save_as_start(self) -> None:
-        """Keep it as the desktop that the next ones of its image start from. It ends with that.
+    def save(self, name: str, *, resume: bool) -> SavedState:
+        """Keep it, as it is now, under that name; then it goes on, or has ended. Blocks other calls meanwhile.
 
-        Raises GuestError or EngineError, and the desktop runs on; stop() removes it either way.
+        Raises GuestError or EngineError with nothing kept.
         """
         if self._desk is None or not isinstance(self.engine, SavingEngine):
-            raise EngineError("this engine keeps no desktop")
+            raise EngineError("this engine cannot save a live desktop")
         # One that comes back, and whose worker is killed before it said how long it may live, ends by itself soon.
         self.guest.set_silence_limit(RESTORED_SILENCE_SECONDS)
-        self._let_go()
-        self.engine.save_state(self._desk, self.spec.image)
+        with self.guest.silence():
+            state = self._insist_on_saving(self.engine, self._desk, name, resume)
+        if resume:
+            self.guest.set_silence_limit(self.spec.silence_seconds)
+        return state
 
-    def _let_go(self) -> None:
-        """No more calls to the guest: whoever saves a desktop may not be connected to it."""
-        self._stopping.set()
-        if self._keeper is not None:
-            self._keeper.join(timeout=KEEPALIVE_SECONDS + 15)
-        self.guest.disconnect()
+    def _insist_on_saving(self, engine: SavingEngine, desk: Desk, name: str, resume: bool) -> SavedState:
+        """The agent may still be closing a connection, and then nothing can be saved: try again."""
+        for left in reversed(range(SAVE_TRIES)):
+            try:
+                return engine.save(desk, name, resume=resume)
+            except EngineError as error:
+                if not left or desk.state() != "running" or self._stopping.wait(SAVE_AGAIN_SECONDS):
+                    raise
+                log.info("saving desktop %s is tried again: %s", self.id, error)
+        raise AssertionError("the last try returns or raises")
 
     def set_paid_until(self, at: datetime) -> None:
         """Move the instant at which the desktop ends itself. Raises GuestError."""

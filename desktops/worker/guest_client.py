@@ -10,18 +10,21 @@ itself turns down (no such program, a folder where a file is meant) `GuestRefuse
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import urlencode
 
 from desktops.protocol.actions import Action
+
+from .turns import Turns
 
 # A factory gives a fresh connected socket; its argument is the time in seconds it may take.
 Connect = Callable[[float], socket.socket]
@@ -152,6 +155,7 @@ class Guest:
         self._connect = connect
         self._lock = threading.Lock()
         self._idle: list[_UnixConnection] = []
+        self._turns = Turns()
 
     # ── the screen and the hands ────────────────────────────────────────────────────────────────────────────
 
@@ -296,8 +300,15 @@ class Guest:
 
     # ── connections ─────────────────────────────────────────────────────────────────────────────────────────
 
+    @contextlib.contextmanager
+    def silence(self) -> Iterator[None]:
+        """Nothing is connected meanwhile, and calls wait: only so can a live desktop be saved."""
+        with self._turns.silence():
+            self.disconnect()
+            yield
+
     def disconnect(self) -> None:
-        """Close every idle connection: a checkpoint needs that nothing outside is connected."""
+        """Close every idle connection."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -318,6 +329,15 @@ class Guest:
     ) -> tuple[http.client.HTTPMessage, bytes]:
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         timeout = work_seconds + MARGIN_SECONDS
+        with self._turns.speak():
+            response, content = self._exchange(method, path, data, timeout)
+        if response.status == 200:
+            return response.headers, content
+        raise _failure(response.status, content)
+
+    def _exchange(
+        self, method: str, path: str, data: bytes | None, timeout: float
+    ) -> tuple[http.client.HTTPResponse, bytes]:
         connection = self._take(timeout)
         try:
             connection.request(method, PREFIX + path, data, {"Content-Type": "application/octet-stream"})
@@ -330,9 +350,7 @@ class Guest:
             connection.close()
             raise
         self._give(connection)
-        if response.status == 200:
-            return response.headers, content
-        raise _failure(response.status, content)
+        return response, content
 
     def _take(self, timeout: float) -> _UnixConnection:
         with self._lock:

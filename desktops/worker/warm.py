@@ -12,14 +12,12 @@ import uuid
 from collections.abc import Iterable
 
 from .computer import Computer, StartFailed
-from .engine.base import DeskSpec, EngineError, SavingEngine
+from .engine.base import DeskSpec, EngineError, SavingEngine, warm_state
 from .guest_client import GuestError
 
 log = logging.getLogger(__name__)
 
 QUIET_MS, QUIET_CAP_MS = 500, 15_000  # the session has nothing left to do
-TRIES = 3
-BETWEEN_SECONDS = 0.5
 
 
 class Warmer:
@@ -32,41 +30,35 @@ class Warmer:
         self.computers: frozenset[str] = frozenset()  # a sweep must leave them alone
 
     def keep_up(self, images: Iterable[str]) -> None:
-        """Save a desktop of each image (digests) that has none, and forget those of other images.
+        """Save a desktop of each image (digests) that has none, and forget those of images that are gone.
 
         An image that cannot be saved starts cold from then on, which the log says once.
         """
-        wanted = list(images)
-        self._engine.keep_states(wanted)
-        for image in wanted:
+        wanted = {warm_state(image): image for image in images}
+        here = {state.name for state in self._engine.states()}
+        for name in here - wanted.keys():
+            if name.startswith(warm_state("")):
+                self._engine.forget(name)
+        for name, image in wanted.items():
             if self._closing.is_set():
                 return
-            if image in self._given_up or self._engine.has_state(image):
+            if name in here or image in self._given_up:
                 continue
             try:
-                self._save(image)
+                self._save(name, image)
             except (EngineError, StartFailed, GuestError) as error:
                 self._given_up.add(image)
                 log.warning("desktops of %s start cold: none could be saved: %s", image[:19], error)
 
-    def _save(self, image: str) -> None:
+    def _save(self, name: str, image: str) -> None:
         spec = DeskSpec(computer=str(uuid.uuid4()), image=image)
         self.computers = frozenset({spec.computer})
         try:
             with Computer(self._engine, spec) as computer:
                 computer.guest.settle(quiet_ms=QUIET_MS, timeout_ms=QUIET_CAP_MS)
-                self._insist(computer)
-            log.info("a desktop of %s is saved: the next ones start from it", image[:19])
+                state = computer.save(name, resume=False)
+            log.info(
+                "a desktop of %s is saved, %d MB: the next start from it", image[:19], state.size_bytes >> 20
+            )
         finally:
             self.computers = frozenset()
-
-    def _insist(self, computer: Computer) -> None:
-        """The agent may still be closing a connection, and then nothing can be saved: try again."""
-        for left in reversed(range(TRIES)):
-            try:
-                computer.save_as_start()
-                return
-            except EngineError as error:
-                if not left or self._closing.wait(BETWEEN_SECONDS):
-                    raise
-                log.info("saving a desktop is tried again: %s", error)

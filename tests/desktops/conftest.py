@@ -33,6 +33,8 @@ def engine_address() -> Iterator[str]:
         return
     home = Path(os.environ.get("DESKYARD_HOME", "") or ".deskyard").absolute()
     found = ensure_engine(home, _say)
+    for reason in found.passed_over:
+        _say(f"not used: {reason}")
     try:
         yield found.address
     finally:

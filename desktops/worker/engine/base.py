@@ -45,6 +45,17 @@ class DeskSpec:
     silence_seconds: float = 60.0  # the desktop ends itself when its agent hears nothing for that long
     paid_until: datetime | None = None
     labels: dict[str, str] = field(default_factory=dict)
+    state: str = ""  # name of the saved desktop to start from; else the image's own, if one was saved
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """A live desktop that was saved. `digest` covers its processes and what it had written."""
+
+    name: str
+    digest: str
+    size_bytes: int
+    image_id: str
 
 
 @dataclass(frozen=True)
@@ -166,19 +177,27 @@ class Engine(Protocol):
 
 @runtime_checkable
 class SavingEngine(Engine, Protocol):
-    """An engine that can keep one live desktop an image; `create` then starts from it what is made of that image."""
+    """An engine that can save a live desktop, processes and unsaved work included, and start others from it."""
 
-    def has_state(self, image: str) -> bool: ...
+    def save(self, desk: Desk, name: str, *, resume: bool) -> SavedState:
+        """Keep the desktop under that name; then it goes on, or has ended. Nobody may be connected to it.
 
-    def save_state(self, desk: Desk, image: str) -> None:
-        """Keep this desktop, which ends with that. Nobody may be connected to it.
-
-        Raises EngineError; the desktop then runs on, and nothing is kept.
+        Raises EngineError: then nothing is kept, and the desktop runs on unless saving it went right and resuming it
+        did not.
         """
         ...
 
-    def forget_state(self, image: str) -> None: ...
+    def states(self) -> list[SavedState]: ...
 
-    def keep_states(self, images: Collection[str]) -> None:
-        """Forget the saved desktops of all other images, and what was left of a saving that was broken off."""
+    def forget(self, name: str) -> None:
+        """No error when it is not there. Desktops that were started from it stay."""
         ...
+
+
+def warm_state(image: str) -> str:
+    """Name of the saved desktop that every new one of that image (digest of its recipe) starts from."""
+    return f"warm-{image.removeprefix('sha256:')}"
+
+
+class StateMissing(EngineError):
+    """There is no saved desktop of that name here, or its image has changed."""

@@ -38,6 +38,7 @@ Progress = Callable[[str], None]
 PODMAN_PACKAGES = ("podman", "runc", "netavark", "iproute2", "iptables", "debootstrap")
 CAP_SYS_ADMIN = 21
 BUILD_SECONDS = 3600
+PROBE_STATE = "probe"
 PROBE_PROGRAM = ("bin", "sleep")
 
 
@@ -127,11 +128,10 @@ def check_saving(address: str, folder: Path) -> None:
     try:
         image = _probe_image(engine.containers)
         try:
-            engine.save_state(_probe_container(engine, image), image)
-            if not _probe_container(engine, image).restored:
-                raise EngineError("a saved container did not come back: the log says why")
+            engine.save(_probe_container(engine, image), PROBE_STATE, resume=True)
+            _probe_container(engine, image, PROBE_STATE)
         finally:
-            engine.forget_state(image)
+            engine.forget(PROBE_STATE)
             engine.sweep([])
             _forget(engine.containers, image)
     finally:
@@ -235,9 +235,11 @@ def _probe_image(engine: DockerEngine) -> str:
     raise EngineError("it took an image and does not have it")
 
 
-def _probe_container(engine: DockerEngine | RuncEngine, image: str) -> ContainerDesk | RuncDesk:
-    spec = DeskSpec(computer=str(uuid.uuid4()), image=image, memory_mb=64, cpus=0.5)
-    desk = engine.create(spec, command=["/" + "/".join(PROBE_PROGRAM), "60"])
+def _probe_container(
+    engine: DockerEngine | RuncEngine, image: str, state: str = ""
+) -> ContainerDesk | RuncDesk:
+    spec = DeskSpec(computer=str(uuid.uuid4()), image=image, memory_mb=64, cpus=0.5, state=state)
+    desk = engine.create(spec, command=None if state else ["/" + "/".join(PROBE_PROGRAM), "60"])
     if desk.state() != "running":
         raise EngineError("a container started and ended at once")
     try:

@@ -15,7 +15,7 @@ import pytest
 
 from desktops.protocol.actions import Key, Type, Wait
 from desktops.worker.computer import Computer
-from desktops.worker.engine.base import DeskSpec, EngineError
+from desktops.worker.engine.base import DeskSpec, EngineError, StateMissing, warm_state
 from desktops.worker.engine.choose import RUNC, open_engine
 from desktops.worker.engine.runc.engine import RuncEngine
 from desktops.worker.warm import Warmer
@@ -25,6 +25,7 @@ from .test_containers import spec, until
 pytestmark = pytest.mark.desktop
 
 Images = Callable[[str], str]
+ALIVE = "/tmp/alive"  # noqa: S108 (inside the desktop)
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_the_next_desktop_starts_from_the_saved_one_with_limits_of_its_own(
 ) -> None:
     digest = image("basic")
     Warmer(runc, threading.Event()).keep_up([digest])
-    assert runc.has_state(digest)
+    assert [state.name for state in runc.states()] == [warm_state(digest)]
     assert runc.list_owned() == []  # the one that was saved is gone
     with Computer(runc, spec(digest)) as first, Computer(runc, spec(digest)) as second:
         assert first.id != second.id
@@ -73,7 +74,7 @@ def test_unsaved_work_is_on_every_copy_and_then_they_part(runc: RuncEngine, imag
         assert parent.guest.wait_window("Mousepad", 20)
         parent.guest.act(Type(text="before the copy, "), settle_ms=200, timeout_ms=5000)
         before = parent.guest.screenshot()
-        parent.save_as_start()
+        parent.save(warm_state(digest), resume=False)
     with ExitStack() as stack:
         with ThreadPoolExecutor(2) as pool:
             started = pool.map(lambda _: Computer(runc, spec(digest)).start(), range(3))
@@ -94,12 +95,40 @@ def test_unsaved_work_is_on_every_copy_and_then_they_part(runc: RuncEngine, imag
             assert copy.guest.read_file("~/text").decode().strip() == f"before the copy, in copy {number}"
 
 
+def test_a_desktop_that_was_saved_goes_on_and_so_do_forks_of_its_forks(
+    runc: RuncEngine, image: Images
+) -> None:
+    digest = image("basic")
+    with Computer(runc, spec(digest)) as parent:
+        parent.guest.launch(["sh", "-c", f"while sleep 0.1; do date +%s%N > {ALIVE}; done"])
+        first = parent.save("first", resume=True)
+        assert parent.lost() is None
+        before = parent.guest.read_file(ALIVE)
+        assert until(lambda: parent.guest.read_file(ALIVE) != before)
+        parent.guest.write_file("~/after", b"the parent's")
+        with Computer(runc, spec(digest, state="first")) as child:
+            assert not child.guest.exists("~/after")
+            child.guest.write_file("~/child", b"1")
+            second = child.save("second", resume=True)
+            with Computer(runc, spec(digest, state="second")) as grandchild:
+                assert grandchild.guest.read_file("~/child") == b"1"
+                before = grandchild.guest.read_file(ALIVE)
+                assert until(lambda: grandchild.guest.read_file(ALIVE) != before)
+    assert [state.name for state in runc.states()] == ["first", "second"]
+    assert first.digest != second.digest
+    assert first.size_bytes > 10 << 20
+    runc.forget("first")
+    with pytest.raises(StateMissing, match="first"):
+        runc.create(spec(digest, state="first"))
+    assert runc.list_owned() == []
+
+
 def test_a_saved_desktop_goes_with_its_image(runc: RuncEngine, image: Images) -> None:
     digest = image("basic")
     with Computer(runc, spec(digest)) as parent:
-        parent.save_as_start()
+        parent.save(warm_state(digest), resume=False)
     Warmer(runc, threading.Event()).keep_up([])
-    assert not runc.has_state(digest)
+    assert runc.states() == []
 
 
 def test_a_saved_desktop_that_is_broken_is_forgotten_and_the_next_starts_cold(
@@ -107,12 +136,12 @@ def test_a_saved_desktop_that_is_broken_is_forgotten_and_the_next_starts_cold(
 ) -> None:
     digest = image("basic")
     with Computer(runc, spec(digest)) as parent:
-        parent.save_as_start()
+        parent.save(warm_state(digest), resume=False)
     [pages] = list((runc._folder / "states").glob("*/images/inventory.img"))
     pages.write_bytes(b"nothing of the kind")
     with Computer(runc, spec(digest)) as next_one:
         assert next_one.guest.ready()
-        assert not runc.has_state(digest)
+        assert runc.states() == []
 
 
 def test_what_cannot_be_saved_runs_on(runc: RuncEngine, image: Images) -> None:
@@ -121,8 +150,8 @@ def test_what_cannot_be_saved_runs_on(runc: RuncEngine, image: Images) -> None:
         desk = runc.find(computer.id)
         assert desk
         with desk.connect(5), pytest.raises(EngineError, match="checkpoint"):  # somebody is connected
-            runc.save_state(desk, digest)
-        assert not runc.has_state(digest)
+            runc.save(desk, "a", resume=True)
+        assert runc.states() == []
         assert desk.state() == "running"
         assert computer.guest.ready()
 
@@ -176,7 +205,7 @@ def test_a_desktop_spec_is_no_part_of_what_is_saved(runc: RuncEngine, image: Ima
     """A desktop that is saved with one watchdog limit gives desktops that keep their own."""
     digest = image("basic")
     with Computer(runc, spec(digest)) as parent:
-        parent.save_as_start()
+        parent.save(warm_state(digest), resume=False)
     made = DeskSpec(computer=str(uuid.uuid4()), image=digest, silence_seconds=2.0)
     with Computer(runc, made) as computer:
         computer._stopping.set()  # its worker speaks no more

@@ -33,7 +33,10 @@ from desktops.worker.engine.base import (
     Image,
     ImageMissing,
     OwnedDesk,
+    SavedState,
+    StateMissing,
     SweepReport,
+    warm_state,
 )
 from desktops.worker.engine.docker import SESSION_LOG, ContainerDesk, DockerEngine, connect_in, open_in
 from desktops.worker.engine.podman import CRIU_SETTINGS, LOOPBACK
@@ -138,12 +141,12 @@ class RuncEngine:
         return self.containers.images()
 
     def create(self, spec: DeskSpec, command: list[str] | None = None) -> RuncDesk | ContainerDesk:
-        """From the image's saved desktop if there is one, else from its beginning; `command` in place of the
-        session, for a probe."""
+        """From a saved desktop, if one is named or the image has one; else from its beginning. `command` is for a
+        probe, in place of the session. Raises StateMissing too."""
         if spec.egress != "none":
             return self.containers.create(spec, command)
         image = self._root(spec.image)
-        saved = self._states.find(_name(spec.image), image.id)
+        saved = None if command else self._start_of(spec, image)
         folder = self._folder / "boxes" / spec.computer
         try:
             self._lay_out(spec, image, folder, saved, command)
@@ -154,10 +157,10 @@ class RuncEngine:
                 self._runc.run(spec.computer, folder)
         except BaseException as error:
             self._clear(folder)
-            if saved is not None and isinstance(error, EngineError):
-                log.warning("the saved desktop of %s is of no use and goes: %s", spec.image[:19], error)
-                self.forget_state(spec.image)
-                return self.create(spec, command)
+            if saved is not None and not spec.state and isinstance(error, EngineError):
+                log.warning("the saved desktop %s is of no use and goes: %s", saved.name[:20], error)
+                self.forget(saved.name)
+                return self.create(spec)
             raise
         return RuncDesk(self._runc, folder, restored=saved is not None)
 
@@ -206,24 +209,33 @@ class RuncEngine:
 
     # ── saved desktops ────────────────────────────────────────────────────────────────────────────────────
 
-    def has_state(self, image: str) -> bool:
-        return self._states.find(_name(image), self._root(image).id) is not None
-
-    def save_state(self, desk: Desk, image: str) -> None:
+    def save(self, desk: Desk, name: str, *, resume: bool) -> SavedState:
         if not isinstance(desk, RuncDesk):
             raise EngineError("a desktop with a network cannot be saved")
-        self._states.store(
-            _name(image),
-            desk.image_id,
-            desk.folder / "upper",
-            lambda images: self._runc.save(desk.ref, images),
+        upper, place = desk.folder / "upper", self._states.place(name)
+        state = self._states.store(
+            name, desk.image_id, upper, lambda images: self._runc.save(desk.ref, images)
         )
+        if resume:
+            self._runc.end(desk.ref)  # runc keeps a note of what it has saved
+            self._runc.restore(desk.ref, desk.folder, place / "images")
+        return state
 
-    def forget_state(self, image: str) -> None:
-        self._states.forget(_name(image))
+    def states(self) -> list[SavedState]:
+        return self._states.all()
 
-    def keep_states(self, images: Collection[str]) -> None:
-        self._states.keep({_name(image) for image in images})
+    def forget(self, name: str) -> None:
+        self._states.forget(name)
+
+    def _start_of(self, spec: DeskSpec, image: oci.RootImage) -> Path | None:
+        """Folder of the saved desktop to start from, if there is to be one. Raises StateMissing."""
+        name = spec.state or warm_state(spec.image)
+        found = self._states.find(name)
+        if found is not None and found.image_id == image.id:
+            return self._states.place(name)
+        if spec.state:
+            raise StateMissing(f"the saved desktop {name} is not on this machine")
+        return None
 
     # ── one box ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -67,7 +67,7 @@ def configuration(
         "root": {"path": str(root)},
         "process": {
             "user": {"uid": USER, "gid": USER, "additionalGids": [USER]},
-            "args": command or list(image.command),
+            "args": command or list(image.command) or ["none"],  # a restored desktop starts nothing
             "env": [*image.environment, f"HOSTNAME={HOSTNAME}", "HOME=/home/user", *environment],
             "cwd": image.folder,
             "capabilities": {},

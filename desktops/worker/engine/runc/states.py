@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
+import json
+import os
 import shutil
 import subprocess
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
-from desktops.worker.engine.base import EngineError
+from desktops.worker.engine.base import EngineError, SavedState
 
 MAKING = ".new"
 
@@ -18,48 +21,55 @@ class States:
 
     NAME/images/    CRIU's images
     NAME/upper/     what the desktop wrote over its image
-    NAME/image      id of that image
+    NAME/state      what it is, as JSON
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
-    def find(self, name: str, image_id: str) -> Path | None:
-        """The state of that name, if it was made from the image of that id."""
-        place = self._folder / name
-        with contextlib.suppress(FileNotFoundError):
-            return place if (place / "image").read_text() == image_id else None
-        return None
+    def place(self, name: str) -> Path:
+        return self._folder / name
 
-    def store(self, name: str, image_id: str, upper: Path, save: Callable[[Path], None]) -> None:
+    def find(self, name: str) -> SavedState | None:
+        try:
+            return SavedState(**json.loads((self.place(name) / "state").read_text()))
+        except FileNotFoundError:
+            return None
+
+    def all(self) -> list[SavedState]:
+        found = (self.find(place.name) for place in sorted(self._folder.iterdir()))
+        return [state for state in found if state is not None]
+
+    def store(self, name: str, image_id: str, upper: Path, save: Callable[[Path], None]) -> SavedState:
         """`save` writes the processes, which ends them, to a folder; then nothing changes `upper` any more.
 
         Raises EngineError and keeps nothing.
         """
-        making = self._folder / f"{name}{MAKING}"
+        making = self.place(f"{name}{MAKING}")
         shutil.rmtree(making, ignore_errors=True)
         try:
             making.mkdir(mode=0o700)
             save(making / "images")
             copy(upper, making / "upper")
-            (making / "image").write_text(image_id)
+            state = SavedState(name, *_weigh(making), image_id)
+            (making / "state").write_text(json.dumps(asdict(state)))
             self.forget(name)
-            making.rename(self._folder / name)
+            making.rename(self.place(name))
         except BaseException as error:
             shutil.rmtree(making, ignore_errors=True)
             if isinstance(error, OSError):
                 raise EngineError(f"the saved desktop could not be written: {error}") from error
             raise
+        return state
 
     def forget(self, name: str) -> None:
-        shutil.rmtree(self._folder / name, ignore_errors=True)
+        shutil.rmtree(self.place(name), ignore_errors=True)
 
-    def keep(self, names: Collection[str]) -> None:
-        """Forget all others, and what was left of a saving that was broken off."""
-        for place in self._folder.iterdir():
-            if place.name.removesuffix(MAKING) not in names:
-                self.forget(place.name)
+    def clear_broken(self) -> None:
+        """Remove what was left of savings that were broken off. Only while none is going on."""
+        for place in self._folder.glob(f"*{MAKING}"):
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def copy(source: Path, target: Path) -> None:
@@ -68,3 +78,18 @@ def copy(source: Path, target: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise EngineError(f"what a desktop wrote could not be copied: {done.stderr.strip()[-300:]}")
+
+
+def _weigh(folder: Path) -> tuple[str, int]:
+    """SHA-256 over the names and contents of all files, and their bytes."""
+    whole, size = hashlib.sha256(), 0
+    for root, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(root, name)
+            whole.update(f"{path.relative_to(folder)}\0".encode())
+            if path.is_file() and not path.is_symlink():
+                with path.open("rb") as file:
+                    whole.update(hashlib.file_digest(file, "sha256").digest())
+                size += path.stat().st_size
+    return f"sha256:{whole.hexdigest()}", size
