@@ -129,7 +129,9 @@ def may_return(assignment: Assignment) -> bool:
     """
     if assignment.status != Assignment.Status.HELD or assignment.paid_until < timezone.now():
         return False
-    return not assignment.worker.is_connected and not _somebody_else(assignment)
+    heard = assignment.worker.last_seen_at
+    came_back = heard is not None and heard > assignment.lease_until
+    return not came_back and not _somebody_else(assignment)
 
 
 def _somebody_else(assignment: Assignment) -> bool:

@@ -13,6 +13,7 @@ from console.actor import Actor
 from console.models import User, Workspace
 from desktops.actions.pause import pause_worker, resume_worker
 from desktops.models import Assignment, Worker
+from desktops.protocol.messages import LEASE_SECONDS
 from runs.actions import advance
 from runs.actions.stop import cancel_run
 from runs.models import Run
@@ -81,7 +82,9 @@ def fresh(run: Run) -> Run:
 
 def go_quiet(worker: PaperWorker) -> None:
     past = timezone.now() - timedelta(seconds=1)
-    Worker.objects.filter(pk=worker.worker.pk).update(connected=False)
+    Worker.objects.filter(pk=worker.worker.pk).update(
+        connected=False, last_seen_at=past - timedelta(seconds=LEASE_SECONDS)
+    )
     Assignment.objects.filter(worker=worker.worker).update(lease_until=past)
 
 
@@ -102,6 +105,14 @@ def test_what_a_quiet_worker_plays_is_left_to_it_while_nobody_else_is_free(
     worker.end(assignment)
     assert playing.attempts.get().verifier == "valid"
     assert playing.attempts.get().tries == 1
+
+
+def test_a_report_after_the_last_heartbeat_is_no_return(playing: Run, worker: PaperWorker) -> None:
+    now = timezone.now()
+    Worker.objects.filter(pk=worker.worker.pk).update(last_seen_at=now - timedelta(seconds=3))
+    Assignment.objects.filter(worker=worker.worker).update(lease_until=now - timedelta(seconds=1))
+    one_pass()
+    assert (fresh(playing).status, playing.attempts.get().tries) == ("recovering", 1)
 
 
 def test_what_a_quiet_worker_plays_begins_anew_with_another_that_is_free(
