@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote
 
 from daphne.access import AccessLogGenerator  # type: ignore[import-untyped]
 
@@ -17,5 +18,9 @@ def make_safe() -> None:
 
 
 def _write_safely(self: AccessLogGenerator, *, request: str, **told: Any) -> None:
-    seen = "".join(character if character.isprintable() else "\ufffd" for character in redact(request))
+    plain = unquote(request)
+    seen = redact(plain)
+    if seen == plain:  # nothing in it, so it can stand as it was sent
+        seen = redact(request)
+    seen = "".join(character if character.isprintable() else "\ufffd" for character in seen)
     _write_entry(self, request=seen, **told)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -28,7 +28,7 @@ SECRET_NAMES: Final = re.compile(
 )
 # What cannot be taken for anything but a secret, wherever it stands. A group, if any, is what goes.
 SHAPES: Final = (
-    r"\bdy_[0-9a-f]{16,}",  # our tokens, also cut short
+    r"dy_[0-9a-f]{16,}",  # our tokens, also cut short
     r"\bwhsec_[0-9A-Za-z_+/=-]{16,}",  # secrets of webhooks
     r"(?i:\b(?:bearer|basic)\s+)(?=[0-9A-Za-z._~+/=-]*[0-9])[0-9A-Za-z._~+/=-]{16,}",
     r"(?<=://)[^\s/:@]*:[^\s/@]+(?=@)",  # user:password of an address
@@ -44,7 +44,7 @@ NAMED: Final = re.compile(
     r"(?i)\b((?:sessionid|csrftoken|csrfmiddlewaretoken|password|passwd|secret|authorization|set-cookie|cookie)"
     r"[\"']?\s*[=:]\s*[\"']?)(?!\[redacted)[^\s\"',;&]{4,}"
 )
-TOKEN: Final = re.compile(r"\bdy_[0-9a-f]{64}\b")
+TOKEN: Final = re.compile(r"dy_[0-9a-f]{64}")
 
 
 def redact(text: str) -> str:
@@ -135,6 +135,7 @@ REFUSED: Final = (
 
 def _said(request: HttpRequest) -> Iterable[str]:
     yield request.get_full_path()
+    yield unquote(request.get_full_path())
     yield request.headers.get("Idempotency-Key", "")
     if request.method == "POST" and not request.path.startswith("/v1/"):
         for values in request.POST.lists():
