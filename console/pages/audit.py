@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
 from django.db.models import QuerySet
-from django.http import HttpResponse, QueryDict, StreamingHttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
 from console.models import AuditEntry, User
+from console.sheets import csv_line
+from console.streaming import Streamed
 
 from .loaders import WorkspaceRequest, managers_only, workspace_page
 from .paging import by_number, query_with, typed_number
@@ -118,45 +119,30 @@ def _value(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-class _Echo:
-    """What `csv` writes to, when the row itself is wanted."""
-
-    def write(self, line: str) -> str:
-        return line
-
-
-def _cell(value: object) -> str:
-    """A spreadsheet takes a cell that begins so for a formula; an apostrophe makes it text again."""
-    text = "" if value is None else str(value)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
-
-
-def _lines(entries: QuerySet[AuditEntry]) -> Iterator[str]:
-    writer = csv.writer(_Echo())
-    yield writer.writerow(COLUMNS)
+def _lines(entries: QuerySet[AuditEntry]) -> Iterator[bytes]:
+    yield csv_line(COLUMNS)
     for entry in entries.select_related("user").order_by("-pk").iterator(chunk_size=CHUNK):
-        row = (
-            entry.at.isoformat(),
-            entry.actor_label,
-            entry.actor_kind,
-            entry.user.email if entry.user else "",
-            entry.action,
-            entry.subject,
-            entry.via,
-            entry.ip,
-            "; ".join(f"{name}: {value}" for name, value in _detail(entry)),
+        yield csv_line(
+            (
+                entry.at.isoformat(),
+                entry.actor_label,
+                entry.actor_kind,
+                entry.user.email if entry.user else "",
+                entry.action,
+                entry.subject,
+                entry.via,
+                entry.ip,
+                "; ".join(f"{name}: {value}" for name, value in _detail(entry)),
+            )
         )
-        yield writer.writerow([_cell(value) for value in row])
 
 
 @require_safe
 @workspace_page
 @managers_only
-def download(request: WorkspaceRequest) -> StreamingHttpResponse:
-    reply = StreamingHttpResponse(_lines(_entries(request)), content_type="text/csv; charset=utf-8")
+def download(request: WorkspaceRequest) -> Streamed:
     name = f"audit-{request.workspace.slug}-{datetime.now(UTC):%Y-%m-%d}.csv"
-    reply["Content-Disposition"] = f'attachment; filename="{name}"'
-    return reply
+    return Streamed(_lines(_entries(request)), content_type="text/csv; charset=utf-8", filename=name)
 
 
 urlpatterns: list[URLPattern] = [

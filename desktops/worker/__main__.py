@@ -21,6 +21,7 @@ from .engine.base import Engine, EngineError, EngineFacts
 from .engine.choose import open_engine
 from .host import Host
 from .link import Link
+from .log import start as start_log
 from .recorder import Recorder
 from .spool import Spool, SpoolBusy
 
@@ -38,9 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"deskyard-worker: {error}", file=sys.stderr)
         return 2
-    logging.basicConfig(level=config.log_level, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("websockets").setLevel(logging.WARNING)
-    logging.captureWarnings(True)
+    start_log(config.log_level, config.token)
     try:
         asyncio.run(serve(config))
     except (EngineError, SpoolBusy) as error:
