@@ -134,6 +134,7 @@ ROWS: Final[tuple[tuple[type[Model], dict[str, str], str], ...]] = (
             "group": "%(run)s",
             "engine": "'podman'",
             "engine_ref": "left(computer_id::text, 12)",
+            "image_id": "'sha256:' || repeat('0', 64)",
             "started_at": "try_began",
             "ready_at": "CASE WHEN ok THEN try_began + interval '0.4 s' END",
             "ready_seconds": "CASE WHEN ok THEN 0.3 + t / 5000.0 END",

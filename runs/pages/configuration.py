@@ -97,8 +97,8 @@ def materials(run: Run) -> list[Material]:
     )
     if verdict:
         found.append(Material("Checker code", verdict["checker"], verdict["checker_digest"]))
-    last = Computer.objects.filter(group=run.pk).exclude(image_id="").order_by("-number").first()
-    if last:
+    last = Computer.objects.filter(group=run.pk).order_by("-number").first()
+    if last and last.image_id:
         found.append(Material("Image in use", f"of {last}, the last desktop", last.image_id))
     return found
 
