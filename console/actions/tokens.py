@@ -20,6 +20,7 @@ from .budgets import CENT, MOST, open_budget
 from .workspaces import NotAllowed, require_manager
 
 NAME_LENGTH = 100
+CEILING = "The spend ceiling of the token"  # how a run's stop detail begins that ended for it
 SPENDING = {Scope.RUNS_WRITE, Scope.EVALUATIONS_WRITE, Scope.COMPUTERS_WRITE}
 
 
@@ -124,4 +125,4 @@ def revoke_token(token: Token, *, actor: Actor) -> Token:
 def name_of_ceiling(budget: Budget) -> str:
     """A sentence on whose ceiling this level of the budget tree is; empty where it is no token's."""
     token = Token.objects.filter(budget=budget).first()
-    return f"The spend ceiling of the token {token.name} is reached. " if token else ""
+    return f"{CEILING} {token.name} is reached. " if token else ""

@@ -126,6 +126,9 @@ def _require_means(run: Run) -> None:
     if left is not None and left < cost_of(Decimal(SHORTEST.seconds), run.template_version.rate_usd_per_hour):
         if tightest is not None and tightest.parent_id is None:
             errors.append(FieldError("", "workspace_budget_used_up", "The workspace’s budget is used up."))
+        elif tightest is not None and tightest.pk != run.budget_id:
+            words = "The spend ceiling of the token that started it is used up: rerun it without that token."
+            errors.append(FieldError("", "token_ceiling_used_up", words))
         else:
             words = f"Its spend cap of ${run.budget.cap:,.2f} is used up: give it a higher one."
             errors.append(FieldError("spend_cap_usd", "used_up", words))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from console.actions.tokens import CEILING
 from console.templatetags.deskyard import milliseconds, money4, seconds
 from runs.models import Event, Run
 
@@ -257,7 +258,9 @@ def what_next(run: Run, *, manages: bool) -> str:
     words = {
         "all_tasks_done": "Nothing: every attempt has its verdict." if not missing else "",
         "verified_target_reached": "Nothing: it has what it was to have. Rerun it with a higher target for more.",
-        "budget_exceeded": "Rerun it with a higher spend cap, or with fewer attempts.",
+        "budget_exceeded": "Rerun it without that token."
+        if run.stop_detail.startswith(CEILING)
+        else "Rerun it with a higher spend cap, or with fewer attempts.",
         "time_cap_reached": "Rerun it with a longer time cap, or on more desktops at once.",
         "workspace_budget_exceeded": workspace_cap,
         "cancelled_by_user": "Rerun it when it is wanted after all.",

@@ -13,7 +13,10 @@ from console.actions.budgets import root_budget
 from console.actions.tokens import issue_token
 from console.actor import Actor
 from console.models import User, Workspace
+from runs.actions.caps import CapsRejected
+from runs.actions.retry import retry_invalid
 from runs.models import Run
+from runs.pages.sentences import what_next
 from runs.supervisor import one_pass
 from tests.factories import document
 from tests.runs.paper_worker import PaperWorker
@@ -61,6 +64,11 @@ def test_the_runs_of_a_token_stop_at_its_ceiling(
     assert (first.status, first.stop_reason) == ("completed", "all_tasks_done")
     assert (second.status, second.stop_reason) == ("completed", "budget_exceeded")
     assert second.stop_detail.startswith("The spend ceiling of the token ci is reached.")
+    assert "Rerun it without that token." in what_next(second, manages=False)
+    second.attempts.filter(number=1).update(verifier="invalid", reward=None, invalid_reasons=["desktop_lost"])
+    with pytest.raises(CapsRejected) as refused:
+        retry_invalid(second, actor=Actor.person(second.creator))
+    assert [error.code for error in refused.value.errors] == ["token_ceiling_used_up"]
     spent = first.budget.spent + second.budget.spent
     ceiling = second.budget.parent
     assert ceiling is not None
