@@ -164,7 +164,6 @@ def _step(run: Run, attempt: Attempt, one: AttemptTry, item: protocol.StepTaken)
 def _verdict(run: Run, attempt: Attempt, one: AttemptTry, item: protocol.Verdict) -> None:
     one.reward, one.verdict = item.reward, item.model_dump(mode="json")
     write(run, one, "reward", "verdict")
-    _seen(run, one, item.screenshot)
     attempts.change(run, attempt, verifier=Attempt.Verifier.VALID, reward=item.reward)
     outcome = "success" if item.reward >= 1.0 else "fail"
     said = events.AttemptVerdict(reward=item.reward, outcome=outcome)  # type: ignore[arg-type]

@@ -73,7 +73,7 @@ def attempt(request: WorkspaceRequest, number: int, attempt: int) -> HttpRespons
     wanted = request.GET.get("try", "")
     chosen = next((row for row in tries if str(row.number) == wanted), tries[-1] if tries else None)
     places = replay(chosen) if chosen else []
-    at = _place(request.GET.get("step", ""), len(places))
+    at = _place(request.GET.get("step", ""), places)
     verdict = (chosen.verdict if chosen else None) or {}
     findings = [finding(item) for item in verdict.get("evidence", [])]
     others = TaskTally.objects.filter(run=run, task=one.task_id).first()
@@ -121,11 +121,13 @@ def card(request: WorkspaceRequest, number: int, attempt: int) -> HttpResponse:
     )
 
 
-def _place(asked: str, places: int) -> int:
-    """The step asked for, else the last place: how it ended is what people come for."""
-    if not places:
-        return 0
-    return min(max(int(asked), 1), places) if asked.isdecimal() and len(asked) < 6 else places
+def _place(asked: str, places: list[Shown]) -> int:
+    """The step asked for, else the screen that was left when it said done: the checker may close all before the end."""
+    last = len(places)
+    if asked.isdecimal() and len(asked) < 6:
+        return min(max(int(asked), 1), last)
+    said_done = last > 1 and places[-2].name in ("done", "fail")
+    return last - 1 if said_done else last
 
 
 def replay(one: AttemptTry) -> list[Shown]:

@@ -67,8 +67,13 @@ def test_each_step_has_an_address_and_its_place_in_the_replay(workspace, member,
     assert "?step=3#replay" in text
 
 
-def test_without_a_step_it_shows_how_it_ended(workspace, member, client_for):
-    assert "Screen at the end" in client_for(member).get(page(judged(workspace))).content.decode()
+def test_without_a_step_it_shows_the_screen_that_was_left_when_it_said_done(workspace, member, client_for):
+    assert "Screen before step 7: done" in client_for(member).get(page(judged(workspace))).content.decode()
+
+
+def test_without_a_step_it_shows_the_end_of_one_that_never_said_done(workspace, member, client_for):
+    attempt = with_steps(AttemptFactory(run=a_run(workspace), valid=True, reward=0.0), *ACTIONS[:-1])
+    assert "Screen at the end" in client_for(member).get(page(attempt)).content.decode()
 
 
 @pytest.mark.parametrize("step", ["0", "99999", "-1", "x", "9" * 40])
