@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from desktops.images import build
-from desktops.worker.engine.choose import open_engine, socket_of
+from desktops.worker.engine.choose import open_engine
 from desktops.worker.engine.provision import client, ensure_engine
 
 from .rig import Rig
@@ -35,7 +35,7 @@ def engine_address() -> Iterator[str]:
     try:
         if address == "process":
             pytest.skip("these faults are those of containers, and none can run here")
-        yield socket_of(address)
+        yield address
     finally:
         stop()
 

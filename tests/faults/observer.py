@@ -1,14 +1,20 @@
-"""Somebody who only watches the engine: when each container began and ended, by the engine's own event stream."""
+"""Somebody who only watches: when each desktop began and ended, by the engine's or the kernel's own word."""
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
 
 import docker
 
 from desktops.worker.engine.base import COMPUTER_LABEL, OWNER_LABEL
+
+GROUP_LOOK_SECONDS = 0.1
 
 
 @dataclass
@@ -22,8 +28,20 @@ class Seen:
     removed: float | None = None
 
 
-class Observer:
-    """Watches from the moment it is made until `close`."""
+class Observer(Protocol):
+    def of(self, owners: set[str]) -> dict[str, Seen]:
+        """Every desktop of these workers so far, by computer."""
+        ...
+
+    def left(self, owners: set[str]) -> list[str]:
+        """Desktops of these workers that exist now, in whatever state."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Containers:
+    """By the container engine's own event stream, from the moment this is made until `close`."""
 
     def __init__(self, address: str) -> None:
         self._client = docker.DockerClient(base_url=address, version="auto")
@@ -51,12 +69,10 @@ class Observer:
                     setattr(seen, what, at)
 
     def of(self, owners: set[str]) -> dict[str, Seen]:
-        """Every container of these workers, by computer."""
         with self._lock:
             return {computer: seen for computer, seen in self._seen.items() if seen.owner in owners}
 
     def left(self, owners: set[str]) -> list[str]:
-        """Containers of these workers that exist now, in whatever state."""
         found = []
         for owner in owners:
             filters = {"label": f"{OWNER_LABEL}={owner}"}
@@ -67,3 +83,55 @@ class Observer:
         self._stream.close()
         self._thread.join(5)
         self._client.close()
+
+
+class ControlGroups:
+    """By the kernel: what runs under `/deskyard/COMPUTER`, looked at many times a second until `close`. Whose it is
+    cannot be seen there: `of` gives all, each with the owner ""."""
+
+    def __init__(self) -> None:
+        groups = Path("/sys/fs/cgroup")
+        self._root = (groups / "pids" if (groups / "pids").is_dir() else groups) / "deskyard"
+        self._lock = threading.Lock()
+        self._seen: dict[str, Seen] = {}
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="observer", daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._closing.wait(GROUP_LOOK_SECONDS):
+            now = time.time()
+            live = {group.name for group in _folders(self._root) if _runs(group)}
+            with self._lock:
+                for computer in live:
+                    self._seen.setdefault(computer, Seen("", now, now))
+                for computer, seen in self._seen.items():
+                    if seen.died is None and computer not in live:
+                        seen.died = seen.removed = now
+
+    def of(self, owners: set[str]) -> dict[str, Seen]:
+        with self._lock:
+            return dict(self._seen)
+
+    def left(self, owners: set[str]) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join(5)
+
+
+def _folders(path: Path) -> list[Path]:
+    """Those in it; none when it has gone meanwhile, as these do."""
+    try:
+        return [Path(entry.path) for entry in os.scandir(path) if entry.is_dir()]
+    except OSError:
+        return []
+
+
+def _runs(group: Path) -> bool:
+    """Whether a process is in it, or in one below it."""
+    try:
+        return any((each / "cgroup.procs").read_text() for each in (group, *_folders(group)))
+    except OSError:
+        return False

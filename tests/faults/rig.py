@@ -5,13 +5,14 @@ Tests drive it over HTTP, do to its processes what life does to them, and look i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from psycopg.rows import dict_row
 from console.embedded.api import Api, answers
 from console.embedded.home import PROJECT, Home
 from console.embedded.postgres import EmbeddedPostgres
+from desktops.worker.engine.base import Engine
+from desktops.worker.engine.choose import RUNC, open_engine, socket_of
 
-from .observer import Observer
+from .observer import Containers, ControlGroups, Observer, Seen
 from .processes import Program, until
 
 # Shorter than in life, so that the tests need not wait as long; nothing else is different.
@@ -39,7 +42,9 @@ class Rig:
         self.postgres = EmbeddedPostgres(self.home)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.observer = Observer(engine)
+        self.observers: list[Observer] = [Containers(socket_of(engine))]
+        if engine.startswith(RUNC):
+            self.observers.append(ControlGroups())
         self._digest, self._count = digest, labs
         self._labs: list[Lab] = []
         self._lock = threading.Lock()
@@ -61,7 +66,8 @@ class Rig:
         for program in reversed(self.programs):
             program.end()
         self.postgres.stop()
-        self.observer.close()
+        for observer in self.observers:
+            observer.close()
 
     # ── processes ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -126,6 +132,14 @@ class Rig:
             )
         return lab
 
+    def seen(self, owners: set[str]) -> dict[str, Seen]:
+        """Every desktop of these workers so far, by computer."""
+        return {computer: seen for each in self.observers for computer, seen in each.of(owners).items()}
+
+    def left(self, owners: set[str]) -> list[str]:
+        """Desktops of these workers that exist now."""
+        return [computer for each in self.observers for computer in each.left(owners)]
+
     # ── the database, as it is stored ─────────────────────────────────────────────────────────────────────
 
     def rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
@@ -157,7 +171,10 @@ class Rig:
 
 
 class Worker:
-    """A worker process with a home of its own. `url` is another way to the console than the direct one."""
+    """A worker process with a home of its own. `url` is another way to the console than the direct one.
+
+    Its desktops are containers of the machine's engine, which tells of them to whoever asks, unless `engine` says so.
+    """
 
     def __init__(
         self,
@@ -171,7 +188,7 @@ class Worker:
         number: int = 1,
     ) -> None:
         rig = lab.rig
-        self.name = name
+        self.name, self._engine = name, engine or socket_of(rig.engine)
         self.home = home or rig.folder / f"{lab.slug}-{name}-{number}"
         self.home.mkdir(parents=True, exist_ok=True)
         self.program = rig._program(
@@ -182,10 +199,16 @@ class Worker:
                 "DESKYARD_WORKER_TOKEN": lab.worker_token,
                 "DESKYARD_WORKER_NAME": name,
                 "DESKYARD_WORKER_HOME": str(self.home),
-                "DESKYARD_ENGINE": engine or rig.engine,
+                "DESKYARD_ENGINE": self._engine,
                 "DESKYARD_SLOTS": str(slots),
             },
         )
+
+    @contextlib.contextmanager
+    def engine(self) -> Iterator[Engine]:
+        """Its engine, for somebody who does something to its desktops."""
+        with contextlib.closing(open_engine(self._engine, self.home)) as engine:
+            yield engine
 
     @property
     def owner(self) -> str:
@@ -201,6 +224,11 @@ class Lab:
         self.rig, self.slug, self.tokens, self.worker_token = rig, slug, tokens, worker_token
         self.key = rig.value("SELECT id FROM console_workspace WHERE slug = %s", slug)
         self.workers: list[Worker] = []
+
+    @property
+    def owners(self) -> set[str]:
+        """The marks of its workers."""
+        return {worker.owner for worker in self.workers} - {""}
 
     def api(self, who: str = "owner") -> Api:
         return Api(self.rig.url, self.tokens[who])
