@@ -5,6 +5,7 @@ Each name below is written out once more, so that an entry that is added or drop
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 import pytest
@@ -104,3 +105,12 @@ def test_every_reason_ends_a_run_in_one_way() -> None:
         **dict.fromkeys(("cancelled_by_user", "cancelled_by_operator"), "cancelled"),
         **dict.fromkeys(("worker_lost", "infrastructure_failure", "config_rejected"), "failed"),
     }
+
+
+@pytest.mark.parametrize(
+    "named", [STOP_REASONS, RUN_STATUSES, ATTEMPT_STATUSES, VERIFIERS, OUTCOMES, ASSIGNMENTS, FAULTS]
+)
+def test_each_is_reached_on_real_desktops(named: dict[str, Test]) -> None:
+    for test in named.values():
+        module = inspect.getmodule(test)
+        assert "desktop" in {mark.name for mark in module.pytestmark}, test  # type: ignore[union-attr]
