@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 from django.conf import settings
-from django.db import models
+from django.db import connection, models
 from django.utils import timezone
 
 from .workspace import Workspace, WorkspaceRowQuerySet
 
 LABEL_LENGTH = SUBJECT_LENGTH = 200
+
+
+class AuditEntryQuerySet(WorkspaceRowQuerySet):
+    def that_occur(self, workspace: Workspace, column: Literal["action", "user_id"]) -> list[Any]:
+        """Each value of the column in the workspace once, ascending. It skips through the index from value to value:
+        a plain DISTINCT reads every entry there is."""
+        table = f"console_auditentry WHERE workspace_id = %s AND {column}"
+        statement = f"""
+            WITH RECURSIVE found(value) AS (
+                SELECT min({column}) FROM {table} IS NOT NULL
+                UNION ALL
+                SELECT (SELECT min({column}) FROM {table} > found.value) FROM found WHERE found.value IS NOT NULL
+            )
+            SELECT value FROM found WHERE value IS NOT NULL
+        """  # noqa: S608  the column is one of two words
+        with connection.cursor() as cursor:
+            cursor.execute(statement, [workspace.pk, workspace.pk])
+            return [value for (value,) in cursor.fetchall()]
 
 
 class AuditEntry(models.Model):
@@ -37,7 +57,7 @@ class AuditEntry(models.Model):
     via = models.CharField(max_length=20, blank=True, help_text="page, API, admin; empty: a command.")
     ip = models.GenericIPAddressField(null=True, blank=True)
 
-    objects = WorkspaceRowQuerySet.as_manager()
+    objects = AuditEntryQuerySet.as_manager()
 
     class Meta:
         verbose_name_plural = "audit entries"
@@ -52,6 +72,8 @@ class AuditEntry(models.Model):
             models.Index(fields=["workspace", "-id"], name="audit_newest"),
             models.Index(fields=["workspace", "action", "-id"], name="audit_by_action"),
             models.Index(fields=["workspace", "user", "-id"], name="audit_by_user"),
+            models.Index(fields=["workspace", "actor_kind", "-id"], name="audit_by_kind"),
+            models.Index(fields=["workspace", "at"], name="audit_by_time"),
         ]
 
     def __str__(self) -> str:

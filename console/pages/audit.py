@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
-from console.models import AuditEntry, User
+from console.models import AuditEntry, User, Workspace
 from console.sheets import csv_line
 from console.streaming import Streamed
 
@@ -46,14 +46,12 @@ def _next_day(day: datetime) -> datetime:
     return day + timedelta(days=1) if day.date() < date.max else day
 
 
-def filtered(entries: QuerySet[AuditEntry], asked: QueryDict) -> QuerySet[AuditEntry]:
+def filtered(workspace: Workspace, asked: QueryDict) -> QuerySet[AuditEntry]:
     """By `action` (whole or its first word), `who` (a person's number or a kind of actor), the days `from` and `to`."""
+    entries: QuerySet[AuditEntry] = AuditEntry.objects.for_workspace(workspace)
     if action := asked.get("action"):
-        entries = (
-            entries.filter(action=action)
-            if "." in action
-            else entries.filter(action__startswith=f"{action}.")
-        )
+        known = AuditEntry.objects.that_occur(workspace, "action")
+        entries = entries.filter(action__in=[one for one in known if f"{one}.".startswith(f"{action}.")])
     who = asked.get("who", "")
     if (number := typed_number(who)) is not None:
         entries = entries.filter(user_id=number)
@@ -66,16 +64,10 @@ def filtered(entries: QuerySet[AuditEntry], asked: QueryDict) -> QuerySet[AuditE
     return entries
 
 
-def _entries(request: WorkspaceRequest) -> QuerySet[AuditEntry]:
-    entries: QuerySet[AuditEntry] = AuditEntry.objects.for_workspace(request.workspace)
-    return filtered(entries, request.GET)
-
-
 def _actions(request: WorkspaceRequest) -> list[tuple[str, list[tuple[str, str]]]]:
     """Those that occur, in groups by their first word: (first word, its words, [(action, its words)])."""
-    of_workspace = AuditEntry.objects.for_workspace(request.workspace).order_by("action")
     groups: dict[str, list[tuple[str, str]]] = {}
-    for action in of_workspace.values_list("action", flat=True).distinct():
+    for action in AuditEntry.objects.that_occur(request.workspace, "action"):
         groups.setdefault(action.partition(".")[0], []).append((action, words(action)))
     return list(groups.items())
 
@@ -83,16 +75,17 @@ def _actions(request: WorkspaceRequest) -> list[tuple[str, list[tuple[str, str]]
 def _people(request: WorkspaceRequest) -> list[User]:
     """Members, and whoever else has left an entry here."""
     members = set(request.workspace.memberships.values_list("user", flat=True))
-    acted = AuditEntry.objects.for_workspace(request.workspace).exclude(user=None).order_by("user")
-    seen = members | set(acted.values_list("user", flat=True).distinct())
-    return sorted(User.objects.filter(pk__in=seen), key=lambda user: str(user).lower())
+    acted = AuditEntry.objects.that_occur(request.workspace, "user_id")
+    return sorted(User.objects.filter(pk__in=members.union(acted)), key=lambda user: str(user).lower())
 
 
 @require_safe
 @workspace_page
 @managers_only
 def audit_log(request: WorkspaceRequest) -> HttpResponse:
-    page = by_number(_entries(request).select_related("user"), request.GET, rows=ROWS, field="pk")
+    page = by_number(
+        filtered(request.workspace, request.GET).select_related("user"), request.GET, rows=ROWS, field="pk"
+    )
     context: dict[str, Any] = {
         "page": page,
         "told": [(entry, words(entry.action), _detail(entry)) for entry in page.rows],
@@ -142,7 +135,11 @@ def _lines(entries: QuerySet[AuditEntry]) -> Iterator[bytes]:
 @managers_only
 def download(request: WorkspaceRequest) -> Streamed:
     name = f"audit-{request.workspace.slug}-{datetime.now(UTC):%Y-%m-%d}.csv"
-    return Streamed(_lines(_entries(request)), content_type="text/csv; charset=utf-8", filename=name)
+    return Streamed(
+        _lines(filtered(request.workspace, request.GET)),
+        content_type="text/csv; charset=utf-8",
+        filename=name,
+    )
 
 
 urlpatterns: list[URLPattern] = [
