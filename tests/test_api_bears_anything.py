@@ -67,6 +67,8 @@ VALUES = [
     "\u202e",
     "'--",
 ]
+# Headers are read before any route is: one of each make will do.
+READ_HEADERS = ("/v1/runs", "/v1/keys", "/v1/blobs/{sha256}", "/v1/runs/{id}/attempts.{form}")
 ALONE = ("\x00", "-1", str(HUGE))  # also sent by themselves: one that is refused may hide what another does
 HEADERS = [
     {"HTTP_HOST": "evil.example"},
@@ -154,9 +156,9 @@ def test_every_route_bears_any_body_address_parameter_and_header(
         address = filled(path, known)
         if method != "get":
             for kind, body in BODIES:
-                for who in ({}, bearer):
-                    reply = client.generic(method, address, body, content_type=kind, **who)
-                    check(reply, (method, path, kind, body[:60], bool(who)))
+                reply = client.generic(method, address, body, content_type=kind, **bearer)
+                check(reply, (method, path, kind, body[:60]))
+            check(client.generic(method, address, b"{}", content_type="application/json"), (method, path))
         parameters = [one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"]
         for value in VALUES:
             said = quote(value, errors="surrogatepass")
@@ -170,7 +172,7 @@ def test_every_route_bears_any_body_address_parameter_and_header(
             for name in parameters if value in ALONE else ():
                 one = client.generic(method, f"{address}?{name}={said}&{name}={said}", b"", **bearer)
                 check(one, (method, path, name, value))
-        for headers in HEADERS:
+        for headers in HEADERS if path in READ_HEADERS else ():
             check(client.generic(method, address, b"{}", **{**bearer, **headers}), (method, path, headers))
 
 
