@@ -6,15 +6,15 @@ import os
 import threading
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import docker
 
 from desktops.worker.engine.base import COMPUTER_LABEL, OWNER_LABEL
 
 GROUP_LOOK_SECONDS = 0.1
+EVENTS_LOOK_SECONDS, EVENTS_AGAIN_SECONDS, EVENTS_GRAIN_SECONDS = 5.0, 5.0, 1.1
 
 
 @dataclass
@@ -41,34 +41,48 @@ class Observer(Protocol):
 
 
 class Containers:
-    """By the container engine's own event stream, from the moment this is made until `close`."""
+    """By the container engine's own log of events, from the moment this is made until `close`. It is read again and
+    again: a stream of it may end without a word when the engine begins a new log."""
 
     def __init__(self, address: str) -> None:
         self._client = docker.DockerClient(base_url=address, version="auto")
         self._lock = threading.Lock()
         self._seen: dict[str, Seen] = {}
-        self._stream = self._client.events(
-            since=datetime.now(UTC), decode=True, filters={"type": "container"}
-        )
+        self._read_until = time.time()
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="observer", daemon=True)
         self._thread.start()
 
     def _watch(self) -> None:
-        for event in self._stream:
-            labels = event["Actor"]["Attributes"]
-            computer, owner = labels.get(COMPUTER_LABEL), labels.get(OWNER_LABEL)
-            if not computer or not owner:
-                continue
-            at = event["timeNano"] / 1e9
-            with self._lock:
-                seen = self._seen.setdefault(computer, Seen(owner, at))
-                what = {"start": "started", "die": "died", "died": "died"}.get(event["Action"])
-                if event["Action"] in ("remove", "destroy"):
-                    what = "removed"
-                if what is not None and getattr(seen, what) is None:
-                    setattr(seen, what, at)
+        while not self._closing.wait(EVENTS_LOOK_SECONDS):
+            self._read()
+
+    def _read(self) -> None:
+        """What has been logged since the last time, and a moment before: what is told twice changes nothing."""
+        with self._lock:
+            now = time.time()
+            since, until = int(self._read_until - EVENTS_AGAIN_SECONDS), int(now)
+            events = self._client.events(since=since, until=until, decode=True, filters={"type": "container"})
+            for event in events:
+                self._note(event)
+            self._read_until = now
+
+    def _note(self, event: dict[str, Any]) -> None:
+        labels = event["Actor"]["Attributes"]
+        computer, owner = labels.get(COMPUTER_LABEL), labels.get(OWNER_LABEL)
+        if not computer or not owner:
+            return
+        at = event["timeNano"] / 1e9
+        seen = self._seen.setdefault(computer, Seen(owner, at))
+        what = {"start": "started", "die": "died", "died": "died"}.get(event["Action"])
+        if event["Action"] in ("remove", "destroy"):
+            what = "removed"
+        if what is not None and getattr(seen, what) is None:
+            setattr(seen, what, at)
 
     def of(self, owners: set[str]) -> dict[str, Seen]:
+        time.sleep(EVENTS_GRAIN_SECONDS)  # the engine takes whole seconds only, and none that is not over
+        self._read()
         with self._lock:
             return {computer: seen for computer, seen in self._seen.items() if seen.owner in owners}
 
@@ -80,8 +94,8 @@ class Containers:
         return found
 
     def close(self) -> None:
-        self._stream.close()
-        self._thread.join(5)
+        self._closing.set()
+        self._thread.join(10)
         self._client.close()
 
 
