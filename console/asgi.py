@@ -17,11 +17,12 @@ from django.conf import settings
 from django.urls import path, re_path
 from django.utils.module_loading import import_string
 
-from console import access_log, presence
+from console import access_log, pool, presence
 
 access_log.make_safe()
 
 if not settings.TESTING:  # tests load the application without being a console
+    pool.use_pool()
     presence.announce()
 
 # The apps are named by string, as in urls.py: this floor imports none of those above it.
