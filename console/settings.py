@@ -4,6 +4,7 @@ DATABASE_URL            PostgreSQL; without it the embedded server under DESKYAR
 DJANGO_SECRET_KEY       sessions and CSRF
 DESKYARD_SECRET_KEYS    comma-separated Fernet keys, newest first: secrets at rest
 DESKYARD_SIGNING_KEY    Ed25519 private key, base64 of its 32 bytes: provenance
+                        (a key that is not given is made once and kept in DESKYARD_HOME/secrets.json)
 DESKYARD_HOME           data folder (default .deskyard)
 DESKYARD_PUBLIC_URL     how browsers and clients reach the console
 DESKYARD_NO_WORKER_SECONDS  how long a run waits for a worker to come back before it ends (default 90)
@@ -16,8 +17,6 @@ EMAIL_HOST              mail server, for forgotten passwords and invitations; wi
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +24,8 @@ from pathlib import Path
 import dj_database_url
 from csp.constants import NONE, SELF
 from environs import Env
+
+from console.embedded.home import Home
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Env()
@@ -35,19 +36,14 @@ DEBUG = env.bool("DJANGO_DEBUG", False)
 TESTING = "pytest" in sys.modules
 
 
-def _development_secret(name: str) -> str:
-    """A key derived from the data folder: stable for one home, never shared by two. Production sets its own."""
-    return hashlib.sha256(f"deskyard {name} {HOME}".encode()).hexdigest()
+def _key(name: str) -> str:
+    """From the environment, else the data folder's own, made once."""
+    return env.str(name, "") or Home(HOME).keys()[name]
 
 
-SECRET_KEY = env.str("DJANGO_SECRET_KEY", None) or _development_secret("session")
-DESKYARD_SECRET_KEYS = env.list("DESKYARD_SECRET_KEYS", None) or [
-    base64.urlsafe_b64encode(bytes.fromhex(_development_secret("secrets"))).decode()
-]
-DESKYARD_SIGNING_KEY = (
-    env.str("DESKYARD_SIGNING_KEY", None)
-    or base64.b64encode(bytes.fromhex(_development_secret("signing"))).decode()
-)
+SECRET_KEY = _key("DJANGO_SECRET_KEY")
+DESKYARD_SECRET_KEYS = [key.strip() for key in _key("DESKYARD_SECRET_KEYS").split(",")]
+DESKYARD_SIGNING_KEY = _key("DESKYARD_SIGNING_KEY")
 
 OPEN_WORKSPACES = env.bool("DESKYARD_OPEN_WORKSPACES", False)
 PUBLIC_URL = env.str("DESKYARD_PUBLIC_URL", f"http://127.0.0.1:{env.int('DESKYARD_PORT', 8000)}").rstrip("/")

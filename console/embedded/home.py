@@ -70,13 +70,18 @@ class Home:
         path = self.root / "secrets.json"
         if path.exists():
             return dict(json.loads(path.read_text()))
+        self.root.mkdir(parents=True, exist_ok=True)
         keys = {
             "DJANGO_SECRET_KEY": secrets.token_urlsafe(48),
             "DESKYARD_SECRET_KEYS": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
             "DESKYARD_SIGNING_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
         }
-        write_private(path, json.dumps(keys, indent=2) + "\n")
-        return keys
+        made = path.with_name(f".{path.name}.made-{os.getpid()}")
+        write_private(made, json.dumps(keys, indent=2) + "\n")
+        with contextlib.suppress(FileExistsError):  # of two that begin at once, one's keys are both's
+            os.link(made, path)
+        made.unlink()
+        return dict(json.loads(path.read_text()))
 
 
 def write_private(path: Path, text: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,27 @@ def test_a_terminal_that_was_closed_is_noticed_with_and_without_writing_to_it() 
                 terminal.line("nobody reads this")
             assert terminal.was_closed()
             os.dup2(os.open(os.devnull, os.O_WRONLY), slave)
+
+
+def test_a_console_without_keys_in_its_environment_makes_its_own_and_keeps_them(tmp_path: Path) -> None:
+    home = tmp_path / "new" / "home"
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("DJANGO_SECRET_KEY", "DESKYARD_SECRET_KEYS", "DESKYARD_SIGNING_KEY")
+    }
+    show = "from console import settings as s; print(s.SECRET_KEY, *s.DESKYARD_SECRET_KEYS, s.DESKYARD_SIGNING_KEY)"
+
+    def keys() -> list[str]:
+        command = [sys.executable, "-c", show]
+        done = subprocess.run(
+            command,
+            cwd=PROJECT,
+            env={**environment, "DESKYARD_HOME": str(home), "DATABASE_URL": "postgresql:///none"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.split()
+
+    assert keys() == keys() == list(Home(home).keys().values())
