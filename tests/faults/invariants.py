@@ -66,7 +66,7 @@ def _verdicts(lab: Lab, run: dict[str, Any]) -> None:
         valid = attempt["verifier"] == "valid"
         assert len(verdicts) == int(valid), f"attempt {number} has {len(verdicts)} verdicts"
         assert times.get((number, "attempt_verdict"), 0) == int(valid)
-        assert times.get((number, "attempt_ended"), 0) == (1 if own else 0), f"attempt {number}"
+        assert times.get((number, "attempt_ended"), 0) == (1 if own else 0), (number, times, own)
         assert len(own) == attempt["tries"]
         assert all(row["ended_at"] is not None for row in own), f"attempt {number} has an open try"
         for row in verdicts:
