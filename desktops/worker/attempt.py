@@ -81,6 +81,11 @@ class AttemptRun:
         """Desktops that are, or are about to be, this attempt's: a sweep must leave them alone."""
         return {self._computer_id}
 
+    @property
+    def image(self) -> str:
+        """Digest of what its desktop is made from."""
+        return self._order.template.digest
+
     def end(self, detail: str, reason: records.InvalidReason | None = None) -> None:
         """End soon: the desktop goes now, which breaks off whatever is being asked of it. Does not block."""
         with self._lock:

@@ -28,6 +28,9 @@ class Config:
     engine: str
     slots: int | None
     log_level: str = "INFO"
+    warm: bool = (
+        True  # save a desktop of each image in use, and start the others from it, where that can be done
+    )
 
     @property
     def scratch(self) -> Path:
@@ -65,6 +68,7 @@ def load(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> C
         engine=setting("engine", "auto"),
         slots=_slots(setting("slots")),
         log_level=setting("log_level", "INFO").upper(),
+        warm=setting("warm", "1") not in ("0", "no"),
     )
 
 
@@ -84,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--home", dest="worker_home", help="folder of the spool (DESKYARD_WORKER_HOME)")
     add("--engine", help="socket address, process, fake or auto (DESKYARD_ENGINE)")
     add("--slots", type=int, help="desktops at once (DESKYARD_SLOTS)")
+    add("--warm", choices=("1", "0"), help="start desktops from a saved one: 1 or 0 (DESKYARD_WARM)")
     add("--log-level", help="DEBUG, INFO, WARNING or ERROR (DESKYARD_LOG_LEVEL)")
     return parser
 

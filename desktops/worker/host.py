@@ -39,6 +39,8 @@ class Work(Protocol):
 
     @property
     def computers(self) -> set[str]: ...
+    @property
+    def image(self) -> str: ...
     def run(self) -> None: ...
     def end(self, detail: str, reason: InvalidReason | None = None) -> None: ...
     def extend(self, paid_until: datetime) -> None: ...
@@ -91,8 +93,12 @@ class Host:
         self._swept: SweepReport | None = None
         self._closing = threading.Event()  # no new work, the keepers end
         self._giving_up = threading.Event()  # nothing may insist on an ending any longer
+        self._asked_for: set[str] = set()  # digests of images that work has started from
+        self._wanted = threading.Event()  # … and another was
+        self._idle = threading.Event()  # the last work has just ended
         self._deadlines = threading.Event()  # some paid_until has changed
-        self._warmer = Warmer(engine, self._closing) if isinstance(engine, SavingEngine) else None
+        can_save = isinstance(engine, SavingEngine) and config.warm
+        self._warmer = Warmer(engine, self._closing) if can_save else None  # type: ignore[arg-type]
         self._keepers: list[threading.Thread] = []
         self.on_change: Callable[[], None] = lambda: None  # something held has changed
 
@@ -118,6 +124,8 @@ class Host:
         """End all work and wait for it; then whatever still has our label goes."""
         self._closing.set()
         self._deadlines.set()
+        self._idle.set()
+        self._wanted.set()
         with self._lock:
             running = [item for item in self._assignments.values() if not item.done.is_set()]
             for item in running:
@@ -296,6 +304,8 @@ class Host:
                 log.error("assignment %s: %s", item.id, detail)
                 recorder.record(_broken(detail))
                 return
+            self._asked_for.add(work.image)
+            self._wanted.set()
             with self._lock:
                 item.work = work
                 work.extend(item.paid_until)
@@ -309,6 +319,9 @@ class Host:
             self._close_open_end(item)
             item.done.set()
             self.on_change()
+            with self._lock:
+                if not self._busy():
+                    self._idle.set()
 
     def _close_open_end(self, item: Assignment) -> None:
         """Work that broke without its last record must not be held for ever: remove its desktop, then say so."""
@@ -371,28 +384,40 @@ class Host:
             self._deadlines.wait(min(waits))
 
     def _reap(self) -> None:
+        """Each minute, and as soon as the last work has ended: a run's receipt waits for that."""
         last = time.monotonic()
-        while not self._closing.wait(IMAGES_SECONDS):
+        while True:
+            idle = self._idle.wait(IMAGES_SECONDS)
+            self._idle.clear()
+            if self._closing.is_set():
+                return
             try:
                 self._look_at_images()
-                if time.monotonic() - last >= SWEEP_SECONDS:
+                if idle or time.monotonic() - last >= SWEEP_SECONDS:
                     last = time.monotonic()
                     self._sweep()
             except EngineError as error:
                 log.warning("the engine does not answer the reaper: %s", error)
 
     def _keep_warm(self) -> None:
+        """One saved desktop of each image that has been asked for and is still here."""
         assert self._warmer is not None
         while not self._closing.is_set():
-            self._warmer.keep_up(image.digest for image in self._images)
-            self._closing.wait(IMAGES_SECONDS)
+            present = {image.digest for image in self._images}
+            self._warmer.forget_all_but(present)
+            self._warmer.keep_up(present & self._asked_for)
+            self._wanted.wait(IMAGES_SECONDS)
+            self._wanted.clear()
 
-    def _sweep(self) -> None:
+    def __contains__(self, computer: object) -> bool:
+        """Whether that desktop is, or is about to be, somebody's here."""
         with self._lock:
             works = [item.work for item in self._assignments.values() if not item.done.is_set()]
-            keep = {computer for work in works if work is not None for computer in work.computers}
-            keep |= self._warmer.computers if self._warmer is not None else set()
-        self._swept = self._engine.sweep(keep)
+        warming = self._warmer is not None and computer in self._warmer.computers
+        return warming or any(work is not None and computer in work.computers for work in works)
+
+    def _sweep(self) -> None:
+        self._swept = self._engine.sweep(self)
         for removed in self._swept.removed:
             log.warning("desktop %s belonged to nobody and was removed", removed)
         for problem in self._swept.problems:

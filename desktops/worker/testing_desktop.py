@@ -12,7 +12,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from typing import Any, cast
@@ -245,7 +245,7 @@ class FakeEngine:
     def list_owned(self) -> list[OwnedDesk]:
         return [OwnedDesk(desk.ref, desk.computer, desk.state()) for desk in list(self.desks.values())]
 
-    def sweep(self, keep: Collection[str]) -> SweepReport:
+    def sweep(self, keep: Container[str]) -> SweepReport:
         orphans = [desk for desk in list(self.desks.values()) if desk.computer not in keep]
         for desk in orphans:
             self.remove(desk)

@@ -30,25 +30,28 @@ class Warmer:
         self.computers: frozenset[str] = frozenset()  # a sweep must leave them alone
 
     def keep_up(self, images: Iterable[str]) -> None:
-        """Save a desktop of each image (digests) that has none, and forget those of images that are gone.
+        """Save a desktop of each image (digests) that has none.
 
         An image that cannot be saved starts cold from then on, which the log says once.
         """
-        wanted = {warm_state(image): image for image in images}
         here = {state.name for state in self._engine.states()}
-        for name in here - wanted.keys():
-            if name.startswith(warm_state("")):
-                self._engine.forget(name)
-        for name, image in wanted.items():
+        for image in images:
             if self._closing.is_set():
                 return
-            if name in here or image in self._given_up:
+            if warm_state(image) in here or image in self._given_up:
                 continue
             try:
-                self._save(name, image)
+                self._save(warm_state(image), image)
             except (EngineError, StartFailed, GuestError) as error:
                 self._given_up.add(image)
                 log.warning("desktops of %s start cold: none could be saved: %s", image[:19], error)
+
+    def forget_all_but(self, images: Iterable[str]) -> None:
+        """Those of images that are gone."""
+        kept = {warm_state(image) for image in images}
+        for state in self._engine.states():
+            if state.name.startswith(warm_state("")) and state.name not in kept:
+                self._engine.forget(state.name)
 
     def _save(self, name: str, image: str) -> None:
         spec = DeskSpec(computer=str(uuid.uuid4()), image=image)

@@ -5,7 +5,7 @@ desktop.
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection
+from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol, runtime_checkable
@@ -166,8 +166,11 @@ class Engine(Protocol):
         """Every desktop with our owner label, those created and never started too."""
         ...
 
-    def sweep(self, keep: Collection[str]) -> SweepReport:
-        """Remove every owned desktop whose computer uuid is not in `keep`, and what broken ones left."""
+    def sweep(self, keep: Container[str]) -> SweepReport:
+        """Remove every owned desktop whose computer uuid is not in `keep`, and what broken ones left.
+
+        `keep` is asked after the desktops were listed: one that begins meanwhile is in it or in no list.
+        """
         ...
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import stat
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Container, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -223,7 +223,7 @@ class DockerEngine:
             for box in self._boxes()
         ]
 
-    def sweep(self, keep: Collection[str]) -> SweepReport:
+    def sweep(self, keep: Container[str]) -> SweepReport:
         removed, left, problems = [], [], []
         for desk in self.list_owned():
             if desk.computer in keep:

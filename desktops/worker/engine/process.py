@@ -15,7 +15,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Container, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -208,7 +208,7 @@ class ProcessEngine:
         desk = self.find(record["computer"])
         return [OwnedDesk(desk.ref, desk.computer, desk.state())] if desk else []
 
-    def sweep(self, keep: Collection[str]) -> SweepReport:
+    def sweep(self, keep: Container[str]) -> SweepReport:
         removed, left, problems = [], [], []
         for owned in self.list_owned():
             desk = self.find(owned.computer)

@@ -101,6 +101,7 @@ def test_a_desktop_that_was_saved_goes_on_and_so_do_forks_of_its_forks(
     digest = image("basic")
     with Computer(runc, spec(digest)) as parent:
         parent.guest.launch(["sh", "-c", f"while sleep 0.1; do date +%s%N > {ALIVE}; done"])
+        assert until(lambda: parent.guest.exists(ALIVE))
         first = parent.save("first", resume=True)
         assert parent.lost() is None
         before = parent.guest.read_file(ALIVE)
@@ -127,7 +128,7 @@ def test_a_saved_desktop_goes_with_its_image(runc: RuncEngine, image: Images) ->
     digest = image("basic")
     with Computer(runc, spec(digest)) as parent:
         parent.save(warm_state(digest), resume=False)
-    Warmer(runc, threading.Event()).keep_up([])
+    Warmer(runc, threading.Event()).forget_all_but([])
     assert runc.states() == []
 
 

@@ -31,7 +31,7 @@ class Sweeper:
         self.found: list[str] = []
 
     def sweep(self, keep):
-        self.kept.append(set(keep))
+        self.kept.append({computer for computer in ("mine", "c") if computer in keep})
         self.swept.set()
         return SweepReport(datetime.now(UTC), self.found, [], [])
 
@@ -46,6 +46,7 @@ class Job:
         self.payload, self.recorder = payload, recorder
         self.paid_until = paid_until
         self.computers = {payload.get("computer", "c")}
+        self.image = ""
         self.started, self.told, self.ended = threading.Event(), threading.Event(), threading.Event()
         self.endings: list[tuple[str, str | None]] = []
 
@@ -260,6 +261,16 @@ def test_a_sweep_leaves_the_desktops_of_running_work_alone(house):
     house.host._sweep()
     assert house.engine.kept[-1] == {"mine"}
     assert house.host.heartbeat().swept_at is not None
+
+
+def test_it_sweeps_as_soon_as_the_last_work_has_ended(house):
+    house.offer()
+    until(lambda: house.jobs and house.jobs[0].started.is_set())
+    house.host.start()
+    before = house.host.heartbeat().swept_at
+    house.host.on_stop(messages.Stop(assignment="a", epoch=1, reason="enough"))
+    until(lambda: house.host.heartbeat().swept_at > before)
+    assert house.engine.kept[-1] == set()
 
 
 def test_a_shut_down_ends_everything_and_sweeps(house):

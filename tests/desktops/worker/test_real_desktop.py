@@ -60,7 +60,9 @@ async def worker(console: ConsoleDouble, tmp_path: Path, address: str) -> AsyncI
     engine = await asyncio.to_thread(open_engine, address, home)
     stop = asyncio.Event()
     task = asyncio.create_task(
-        serve(Config(console.url, TOKEN, "w", home, address, slots=None), engine=engine, stop=stop)
+        serve(
+            Config(console.url, TOKEN, "w", home, address, slots=None, warm=False), engine=engine, stop=stop
+        )
     )
     try:
         yield watching

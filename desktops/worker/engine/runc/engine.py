@@ -17,7 +17,7 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Collection
+from collections.abc import Container
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -185,10 +185,12 @@ class RuncEngine:
         ]
         return [*own, *self.containers.list_owned()]
 
-    def sweep(self, keep: Collection[str]) -> SweepReport:
+    def sweep(self, keep: Container[str]) -> SweepReport:
         removed, left, problems = [], [], []
         boxes = {path.name for path in (self._folder / "boxes").iterdir()}
-        for name in sorted((boxes | set(self._runc.names())) - set(keep)):
+        for name in sorted(boxes | set(self._runc.names())):
+            if name in keep:
+                continue
             try:
                 self._clear(self._folder / "boxes" / name)
             except EngineError as error:
