@@ -29,7 +29,7 @@ from .observer import Containers, ControlGroups, Observer, Seen
 from .processes import Program, until
 
 # Shorter than in life, so that the tests need not wait as long; nothing else is different.
-HASTE = {"DESKYARD_NO_WORKER_SECONDS": "5"}
+HASTE = {"DESKYARD_NO_WORKER_SECONDS": "20"}
 TERMINAL = ("completed", "failed", "cancelled")
 
 
@@ -53,6 +53,11 @@ class Rig:
         self.programs: list[Program] = []
         self.console = self._program("console", self._daphne())
         self.supervisor = self.new_supervisor("supervisor")
+
+    @property
+    def containers(self) -> str:
+        """The machine's container engine, which tells of its containers to whoever asks."""
+        return socket_of(self.engine)
 
     def start(self) -> None:
         self.postgres.start()
@@ -173,7 +178,8 @@ class Rig:
 class Worker:
     """A worker process with a home of its own. `url` is another way to the console than the direct one.
 
-    Its desktops are containers of the machine's engine, which tells of them to whoever asks, unless `engine` says so.
+    Its desktops are made as this machine's workers make theirs, unless `engine` says how. `warm`: they start from a
+    saved one, as in life; else from their beginning, since most of these workers make one or two.
     """
 
     def __init__(
@@ -186,9 +192,10 @@ class Worker:
         home: Path | None = None,
         engine: str | None = None,
         number: int = 1,
+        warm: bool = False,
     ) -> None:
         rig = lab.rig
-        self.name, self._engine = name, engine or socket_of(rig.engine)
+        self.name, self._engine = name, engine or rig.engine
         self.home = home or rig.folder / f"{lab.slug}-{name}-{number}"
         self.home.mkdir(parents=True, exist_ok=True)
         self.program = rig._program(
@@ -201,6 +208,7 @@ class Worker:
                 "DESKYARD_WORKER_HOME": str(self.home),
                 "DESKYARD_ENGINE": self._engine,
                 "DESKYARD_SLOTS": str(slots),
+                "DESKYARD_WARM": str(int(warm)),
             },
         )
 

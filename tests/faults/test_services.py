@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from desktops.worker.engine.choose import socket_of
 from desktops.worker.engine.podman import PodmanService
 
 from .invariants import check
@@ -93,7 +92,7 @@ class OwnService:
     """Another API service of the machine's Podman: the same containers, and nobody else is in its way."""
 
     def __init__(self, engine: str, folder: Path) -> None:
-        home = Path(socket_of(engine).removeprefix("unix://")).parent
+        home = Path(engine.removeprefix("unix://")).parent
         if not (home / "containers.conf").exists():
             pytest.skip("this engine is not a Podman of our own, whose service may be restarted")
         self._environment = PodmanService(home).environment
@@ -121,7 +120,7 @@ class OwnService:
 
 @pytest.fixture
 def service(rig: Rig) -> Iterator[OwnService]:
-    own = OwnService(rig.engine, rig.folder)
+    own = OwnService(rig.containers, rig.folder)
     own.start()
     yield own
     own.kill()

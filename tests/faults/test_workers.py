@@ -17,7 +17,6 @@ import docker
 import pytest
 
 from desktops.worker.engine.base import COMPUTER_LABEL, OWNER_LABEL, TEMPLATE_LABEL
-from desktops.worker.engine.choose import socket_of
 from desktops.worker.engine.docker import ContainerDesk
 from desktops.worker.engine.runc.engine import RuncDesk
 
@@ -54,7 +53,7 @@ def frozen(rig: Rig) -> Played:
 def killed(rig: Rig) -> Played:
     """Killed without a word, and started again as a service manager would."""
     lab = rig.lab()
-    worker = lab.worker()
+    worker = lab.worker(warm=True)
     run = lab.run("steady", parallel_copies=2)
     lab.await_playing(run, 2)
     scratch = list((worker.home / "attempts").iterdir())
@@ -99,7 +98,7 @@ def desktop_killed(usual: bool) -> Callable[[Rig], Played]:
 
     def killed(rig: Rig) -> Played:
         lab = rig.lab()
-        worker = lab.worker(slots=1, engine=rig.engine if usual else None)
+        worker = lab.worker(slots=1, engine=None if usual else rig.containers)
         run = lab.run("steady")
         lab.await_playing(run)
         computer = rig.value("SELECT id FROM desktops_computer WHERE workspace_id = %s", lab.key)
@@ -121,7 +120,7 @@ def disk_full(rig: Rig) -> Played:
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("no file system can be mounted here")
     try:
-        worker = lab.worker(home=home, slots=1)
+        worker = lab.worker(home=home, slots=1, engine=rig.containers)
         run = lab.run("steady", "solved")
         lab.await_playing(run)
         filler = home / "filler"
@@ -149,7 +148,7 @@ def _fill(path: Path) -> None:
 def left_over(rig: Rig) -> Played:
     """A worker that is started finds what an earlier one left: running, and made but never started."""
     lab = rig.lab()
-    worker = lab.worker(slots=1)
+    worker = lab.worker(slots=1, engine=rig.containers)
     run = lab.run("steady")
     lab.await_playing(run)
     worker.program.kill()
@@ -161,7 +160,7 @@ def left_over(rig: Rig) -> Played:
 def stray(rig: Rig) -> Played:
     """A container with the worker's mark that it does not know: its reaper looks each minute."""
     lab = rig.lab()
-    worker = lab.worker(slots=1)
+    worker = lab.worker(slots=1, engine=rig.containers)
     made = _made_by_nobody(rig, worker)
     until(lambda: made not in rig.left(lab.owners), REAPER_SECONDS + 30, "the end of a stray container")
     return Played(lab, lab.run("solved"))
@@ -169,7 +168,7 @@ def stray(rig: Rig) -> Played:
 
 def _made_by_nobody(rig: Rig, worker: Worker) -> str:
     """A container that was created with the worker's mark and never started; its id."""
-    engine = docker.DockerClient(base_url=socket_of(rig.engine), version="auto")
+    engine = docker.DockerClient(base_url=rig.containers, version="auto")
     try:
         (image, *_) = engine.api.images(filters={"label": f"{TEMPLATE_LABEL}=basic:1"})
         name = image["Id"].removeprefix("sha256:")
