@@ -66,7 +66,9 @@ def test_a_run_without_a_name_gets_one(workspace: Workspace, good: dict[str, Any
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "bell\x07", "\u202eesrever", "tab\there", "\u2028"])
-def test_a_name_is_one_line_of_what_can_be_seen(workspace: Workspace, good: dict[str, Any], name: str) -> None:
+def test_a_name_is_one_line_of_what_can_be_seen(
+    workspace: Workspace, good: dict[str, Any], name: str
+) -> None:
     assert refused(workspace, {**good, "name": f"a {name} b"}) == {("name", "control_characters")}
 
 
