@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from desktops.images.build import build
+from desktops.images.build import build, recipe_digest
 from desktops.worker.engine.base import DeskSpec, Engine, Image, SavingEngine, warm_state
 from desktops.worker.engine.choose import open_engine
 from desktops.worker.engine.provision import client, ensure_engine
@@ -78,4 +78,6 @@ def repeat(measure: Callable[[], T], times: int, seconds: float) -> list[T]:
 
 
 def _images(engine: Engine) -> list[Image]:
-    return [image for image in engine.images() if image.name == TEMPLATE]
+    """This tree's own: an engine may have older ones, and others'."""
+    wanted = f"sha256:{recipe_digest(TEMPLATE)}"
+    return [image for image in engine.images() if image.digest == wanted]

@@ -174,11 +174,11 @@ def _ended(run: Run, attempt: Attempt, one: AttemptTry, item: protocol.AttemptEn
     if one.verdict is not None:  # a verdict that was reached stands, whatever broke after it
         one.ok, one.ended_at, one.detail = True, item.at, item.detail
         write(run, one, "ok", "ended_at", "detail")
-        attempts.end_attempt(run, attempt, status=Attempt.Status.DONE)
+        attempts.end_attempt(run, attempt, status=Attempt.Status.DONE, at=item.at)
     elif item.stopped and run.stop_reason:
         one.ok, one.ended_at, one.detail = False, item.at, item.detail
         write(run, one, "ok", "ended_at", "detail")
-        attempts.end_attempt(run, attempt, status=Attempt.Status.CANCELLED)
+        attempts.end_attempt(run, attempt, status=Attempt.Status.CANCELLED, at=item.at)
     else:
         attempts.fail_try(
             run,
@@ -187,6 +187,7 @@ def _ended(run: Run, attempt: Attempt, one: AttemptTry, item: protocol.AttemptEn
             reasons=list(item.invalid_reasons) or ["worker_fault"],
             detail=item.detail,
             checker_error=item.checker_error,
+            at=item.at,
         )
 
 

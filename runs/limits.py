@@ -29,3 +29,4 @@ NAME_LENGTH: Final = 120
 
 # An infrastructure fault is tried again this often in all before the attempt ends without a verdict.
 TRIES: Final = 3
+MOST_TRIES: Final = 300  # of one attempt, with all that were asked for by hand; the column is small

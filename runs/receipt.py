@@ -38,8 +38,9 @@ class Receipt:
 
     @property
     def left(self) -> int:
-        """Not seen to be gone, or found by a sweep and not removed."""
-        return self.started - self.stopped + self.swept_left
+        """Of the run, not seen to be gone. What a sweep could not remove is in it: its stop is not told until it is
+        gone; `swept_left` may be others' on the same worker."""
+        return self.started - self.stopped
 
     @property
     def clean(self) -> bool:

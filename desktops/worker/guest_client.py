@@ -32,6 +32,7 @@ Connect = Callable[[float], socket.socket]
 PREFIX = "/deskyard"
 MARGIN_SECONDS = 10.0  # what an answer may take beyond the work itself
 IDLE_CONNECTIONS = 4
+MOST_BYTES = 96 << 20  # the largest file in base64, and a little
 
 
 class GuestError(Exception):
@@ -342,7 +343,7 @@ class Guest:
         try:
             connection.request(method, PREFIX + path, data, {"Content-Type": "application/octet-stream"})
             response = connection.getresponse()
-            content = response.read()
+            content = _read(response, time.monotonic() + timeout)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise GuestUnreachable(f"{method} {path.partition('?')[0]}: {_why(error)}") from error
@@ -368,6 +369,20 @@ class Guest:
                 self._idle.append(connection)
                 return
         connection.close()
+
+
+def _read(response: http.client.HTTPResponse, end: float) -> bytes:
+    """The whole reply, if it is of a bearable size and there in time: who answers may not be our agent."""
+    parts, size = [], 0
+    while part := response.read1(1 << 20):
+        parts.append(part)
+        size += len(part)
+        if size > MOST_BYTES:
+            raise http.client.HTTPException(f"a reply of more than {MOST_BYTES >> 20} MiB")
+        if time.monotonic() > end:
+            raise TimeoutError
+    response.read()  # nothing is left of it; only this frees its connection for the next call
+    return b"".join(parts)
 
 
 def _why(error: Exception) -> str:

@@ -333,10 +333,8 @@ class Host:
                     self._sweep()
                     detail = "this worker broke while it was running"
                     self._end_left(taken, datetime.now(UTC), detail, "worker_fault")
-                except (EngineError, SpoolFull) as error:
-                    log.error(
-                        "assignment %s stays open until the worker is started again: %s", item.id, error
-                    )
+                except Exception:  # whatever it is, the slot must come free again
+                    log.exception("assignment %s stays open until the worker is started again", item.id)
 
     def _recover(self) -> None:
         """End what an earlier process of this worker left open. Its desktops were swept away just before."""
@@ -398,6 +396,8 @@ class Host:
                     self._sweep()
             except EngineError as error:
                 log.warning("the engine does not answer the reaper: %s", error)
+            except Exception:
+                log.exception("the reaper broke; it looks again")
 
     def _keep_warm(self) -> None:
         """One saved desktop of each image that has been asked for and is still here."""

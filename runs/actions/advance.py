@@ -24,7 +24,7 @@ from django.db import transaction
 from django.db.models import Count, Exists, F, OuterRef, Q
 from django.utils import timezone
 
-from console.actions.budgets import BudgetExhausted
+from console.actions.budgets import BudgetExhausted, affordable, cost_of
 from console.actions.tokens import name_of_ceiling
 from console.actor import Actor
 from desktops.actions import lease
@@ -85,7 +85,7 @@ def due_to_stop(run: Run) -> tuple[str, str]:
     target = run.spec["stop_after_valid"]
     if target is not None and run.valid >= target:
         return Reason.VERIFIED_TARGET_REACHED, ""
-    if run.error >= HOPELESS and run.done == 0:
+    if run.error >= HOPELESS and run.done == 0 and not cut_off_by_money(run):
         return (
             Reason.INFRASTRUCTURE_FAILURE,
             f"{run.error} attempts ended without a verdict and none with one.",
@@ -99,13 +99,31 @@ def no_worker_since(run: Run) -> bool:
     """True when a recovering run has waited for NO_WORKER, and nobody who could play it was heard of meanwhile."""
     waits = run.events.filter(kind="run_status").order_by("seq").values_list("at", flat=True).last()
     assert waits is not None
-    seen = [worker.last_seen_at for worker in able_workers(run, connected=False) if worker.last_seen_at]
+    with_image = able_workers(
+        run, connected=False, paused=True
+    )  # one that was paused is there, and may go on
+    seen = [worker.last_seen_at for worker in with_image if worker.last_seen_at]
     return max([waits, *seen]) < timezone.now() - NO_WORKER
 
 
-def able_workers(run: Run, *, connected: bool = True) -> list[Worker]:
-    """Workers of the workspace that have the template's image and take work."""
-    workers = Worker.objects.for_workspace(run.workspace).filter(paused=False)
+def cut_off_by_money(run: Run) -> BudgetExhausted | None:
+    """What is used up, if desktops of the run were stopped because nothing paid for them and nothing can now."""
+    if not run.reason_tallies.filter(reason="paid_until_reached", count__gt=0).exists():
+        return None
+    left, tightest = affordable(run.budget)
+    # A desktop is ended a little before its money is, so that a little comes back: too little for another.
+    if left is None or tightest is None:
+        return None
+    if left >= cost_of(Decimal(lease.SLICE.seconds), run.template_version.rate_usd_per_hour):
+        return None
+    return BudgetExhausted(tightest, left)
+
+
+def able_workers(run: Run, *, connected: bool = True, paused: bool = False) -> list[Worker]:
+    """Workers of the workspace that have the template's image and take work, or with `paused` may take some again."""
+    workers = Worker.objects.for_workspace(run.workspace)
+    if not paused:
+        workers = workers.filter(paused=False)
     if connected:
         workers = workers.connected()
     pin = run.template_version
@@ -213,19 +231,27 @@ def pay_ahead(live: list[Assignment]) -> BudgetExhausted | None:
 def follow(run: Run, live: list[Assignment], exhausted: BudgetExhausted | None) -> None:
     """Let the status follow the attempts, and end the run when nothing is left to do or to pay with."""
     if run.finished == run.planned:
-        begin_stop(run, Reason.ALL_TASKS_DONE, actor=SUPERVISOR)
+        exhausted = cut_off_by_money(run)
+        if exhausted is None:
+            begin_stop(run, Reason.ALL_TASKS_DONE, actor=SUPERVISOR)
+        else:
+            _stop_for_money(run, exhausted)
     elif run.reopened and not (run.running or run.verifying or run.queued):
         # What was cancelled when it first ended was not played for the reason that it ended for then.
         begin_stop(run, first_reason(run), actor=SUPERVISOR, detail="What was tried again has ended.")
     elif exhausted is not None and not run.running + run.verifying:
-        whole = exhausted.budget.parent_id is None
-        reason = Reason.WORKSPACE_BUDGET_EXCEEDED if whole else Reason.BUDGET_EXCEEDED
-        left = f"${exhausted.left:.4f} left is too little for a desktop."
-        begin_stop(run, reason, actor=SUPERVISOR, detail=f"{name_of_ceiling(exhausted.budget)}{left}")
+        _stop_for_money(run, exhausted)
     else:
         status = _status_of(run, live)
         if status != run.status:
             move_run(run, status, actor=SUPERVISOR)
+
+
+def _stop_for_money(run: Run, exhausted: BudgetExhausted) -> None:
+    whole = exhausted.budget.parent_id is None
+    reason = Reason.WORKSPACE_BUDGET_EXCEEDED if whole else Reason.BUDGET_EXCEEDED
+    left = f"${exhausted.left:.4f} left is too little for a desktop."
+    begin_stop(run, reason, actor=SUPERVISOR, detail=f"{name_of_ceiling(exhausted.budget)}{left}")
 
 
 def first_reason(run: Run) -> str:

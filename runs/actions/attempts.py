@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from itertools import product
 from typing import Any, Final
 from uuid import uuid4
@@ -105,10 +106,17 @@ def begin_try(run: Run, attempt: Attempt, assignment: Assignment, worker: Worker
 
 
 def fail_try(
-    run: Run, attempt: Attempt, one: AttemptTry, *, reasons: list[str], detail: str, checker_error: str
+    run: Run,
+    attempt: Attempt,
+    one: AttemptTry,
+    *,
+    reasons: list[str],
+    detail: str,
+    checker_error: str,
+    at: datetime | None = None,
 ) -> None:
     """An infrastructure fault ended a try: play the attempt again, or end it without a verdict. Never a Fail."""
-    one.ok, one.ended_at = False, timezone.now()
+    one.ok, one.ended_at = False, at or timezone.now()
     one.invalid_reasons, one.detail, one.checker_error = reasons, detail, checker_error
     write(run, one, "ok", "ended_at", "invalid_reasons", "detail", "checker_error")
     if (
@@ -124,14 +132,21 @@ def fail_try(
         run,
         attempt,
         status=A.DONE if spoke else A.ERROR,
+        at=at,
         verifier=V.INVALID if spoke else V.NOT_CHECKED,
         invalid_reasons=reasons,
         checker_error=checker_error,
     )
 
 
-def end_attempt(run: Run, attempt: Attempt, *, status: str, **fields: Any) -> None:
-    change(run, attempt, status=status, ended_at=timezone.now(), **fields)
+def end_attempt(
+    run: Run, attempt: Attempt, *, status: str, at: datetime | None = None, **fields: Any
+) -> None:
+    """`at` is when it ended by its worker's clock; what that says of the future, or from before its start, is not
+    believed."""
+    now = timezone.now()
+    ended = max(attempt.started_at or now, min(at or now, now))
+    change(run, attempt, status=status, ended_at=ended, **fields)
     append(
         run,
         AttemptEnded(

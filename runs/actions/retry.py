@@ -31,8 +31,6 @@ from .transitions import move_run
 WITHOUT_VERDICT: Final = Q(status=Attempt.Status.ERROR) | Q(
     status=Attempt.Status.DONE, verifier=Attempt.Verifier.INVALID
 )
-# A try is bounded by a small column; nobody retries by hand this often.
-MOST_TRIES: Final = 300
 
 
 class CannotRetry(Exception):
@@ -106,12 +104,12 @@ def _found(run: Run) -> dict[str, int]:
         error=Count("pk", filter=Q(status=Attempt.Status.ERROR)),
         done=Count("pk", filter=Q(status=Attempt.Status.DONE)),
         invalid=Count("pk", filter=Q(verifier=Attempt.Verifier.INVALID)),
-        spent=Count("pk", filter=Q(tries__gt=MOST_TRIES)),
+        spent=Count("pk", filter=Q(tries__gt=limits.MOST_TRIES - limits.TRIES)),
     )
     if not found["all"]:
         raise CannotRetry("nothing_to_retry", "Every attempt that has ended has a verdict or was cancelled.")
     if found["spent"]:
-        raise CannotRetry("tried_too_often", f"An attempt was tried {MOST_TRIES} times already.")
+        raise CannotRetry("tried_too_often", f"An attempt was tried {limits.MOST_TRIES} times already.")
     return found
 
 

@@ -26,7 +26,7 @@ from .views import attempts_for_api
 
 TRY = OpenApiParameter(
     "try",
-    {"type": "integer", "minimum": 1, "maximum": limits.TRIES},
+    {"type": "integer", "minimum": 1, "maximum": limits.MOST_TRIES},
     OpenApiParameter.QUERY,
     description="Number of the try; left out: the last one.",
 )
@@ -96,7 +96,9 @@ def _try(workspace: Workspace, id: UUID, request: Request) -> AttemptTry | None:
     named = request.query_params.get("try")
     if named is None:
         return tries.first()
-    if not (named.isascii() and named.isdecimal() and 1 <= int(named[:9]) <= limits.TRIES):
-        wrong = FieldProblem(field="try", code="invalid", message=f"Must be between 1 and {limits.TRIES}.")
+    if not (named.isascii() and named.isdecimal() and 1 <= int(named[:9]) <= limits.MOST_TRIES):
+        wrong = FieldProblem(
+            field="try", code="invalid", message=f"Must be between 1 and {limits.MOST_TRIES}."
+        )
         raise InvalidRequest([wrong])
     return get_object_or_404(tries, number=int(named))

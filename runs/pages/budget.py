@@ -111,6 +111,8 @@ def change_cap(request: WorkspaceRequest) -> HttpResponse:
         return page(request, {"typed": typed, "error": str(refused)}, 422)
     messages.success(
         request,
-        "The cap is gone: runs are bound by their own caps only." if cap is None else "The cap holds.",
+        "The cap is gone: runs are bound by their own caps only."
+        if cap is None
+        else f"The cap is ${cap:,.2f} now.",
     )
     return redirect("budget", request.workspace.slug)

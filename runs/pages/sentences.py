@@ -227,9 +227,9 @@ def why_stopped(run: Run) -> str:
         "all_tasks_done": f"All {run.planned:,} attempts have ended."
         if run.planned > 1
         else "The attempt has ended.",
-        "verified_target_reached": f"{run.valid:,} attempts are valid; {run.spec['stop_after_valid']} were wanted.",
+        "verified_target_reached": f"Valid attempts: {run.valid:,}, and {run.spec['stop_after_valid']} were wanted.",
         "budget_exceeded": "The next seconds of a desktop would have passed the spend cap.",
-        "time_cap_reached": f"The run had its {run.time_cap_minutes:,} minutes.",
+        "time_cap_reached": f"The run had its {run.time_cap_minutes:,} min.",
         "workspace_budget_exceeded": "The workspace’s budget is spent.",
         "cancelled_by_user": "A person cancelled it.",
         "cancelled_by_operator": "The operator of this console cancelled it.",

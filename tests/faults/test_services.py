@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from desktops.worker.engine.podman import PodmanService
+from runs.supervisor import LEADER_LOCK
 
 from .invariants import check
 from .processes import until
@@ -55,6 +56,12 @@ def test_while_no_console_listens_no_worker_is_called_lost(rig: Rig, lab: Lab) -
     solved_at_once(lab, run)
 
 
+def _leads(rig: Rig) -> int | None:
+    """The database session that holds the leader's lock."""
+    query = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND classid = 0 AND granted"
+    return rig.value(query, LEADER_LOCK)  # type: ignore[no-any-return]
+
+
 def test_a_spare_supervisor_goes_on_where_the_leader_was_killed(rig: Rig, lab: Lab) -> None:
     spare = rig.new_supervisor("spare")
     spare.start()
@@ -69,7 +76,10 @@ def test_a_spare_supervisor_goes_on_where_the_leader_was_killed(rig: Rig, lab: L
             60,
             f"{ended} attempts",
         )
+        held = _leads(rig)
         leader.kill()
+        # The other goes on by itself: nobody is started before it leads.
+        until(lambda held=held: _leads(rig) not in (None, held), 30, "the spare's lead")  # type: ignore[misc]
         leader.start()  # it waits behind the other now
         leader, next_one = next_one, leader
     rig.supervisor = leader

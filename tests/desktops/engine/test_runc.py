@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -213,3 +214,49 @@ def test_a_desktop_spec_is_no_part_of_what_is_saved(runc: RuncEngine, image: Ima
         desk = runc.find(computer.id)
         assert desk
         assert until(lambda: desk.state() != "running", 10)
+
+
+def test_a_restore_that_was_broken_off_is_cleared_and_the_host_is_left_alone(
+    runc: RuncEngine, home: Path, image: Images
+) -> None:
+    """What a worker that was killed leaves: runc still at it, mounts of CRIU's, notes of runc's."""
+    made = spec(image("basic"))
+    folder = home / "desktops/boxes" / made.computer
+    runc._lay_out(made, runc._root(made.image), folder, None, None)
+    outside = home / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("mine")
+    for point in (folder / "work-criu" / "yard", home / "desktops/runc" / made.computer / "criu-root"):
+        point.mkdir(parents=True)
+        subprocess.run(["mount", "--bind", str(outside), str(point)], check=True)
+    words = ["runc", "--root", str(home / "desktops/runc"), "restore", made.computer]
+    still_at_it = subprocess.Popen(["sh", "-c", "sleep 60; :", *words])
+    try:
+        report = runc.sweep([])
+        assert (report.removed, report.left) == ([made.computer], [])
+        assert until(lambda: still_at_it.poll() is not None, 5)
+    finally:
+        still_at_it.kill()
+        still_at_it.wait()
+    assert (outside / "kept").read_text() == "mine"
+    assert str(home) not in Path("/proc/mounts").read_text()
+    assert not (home / "desktops/runc" / made.computer).exists()
+
+
+def test_a_desktop_with_folders_without_end_can_be_removed(runc: RuncEngine, image: Images) -> None:
+    with Computer(runc, spec(image("basic"))) as computer:
+        dig = "import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')"
+        assert computer.guest.run(["python3", "-c", dig], cwd="/home/user").returncode == 0
+    assert runc.list_owned() == []
+
+
+def test_a_desktop_that_is_stopped_while_it_is_saved_can_be_ended(runc: RuncEngine, image: Images) -> None:
+    with Computer(runc, spec(image("basic"))) as computer:
+        for path, word in (
+            ("freezer/deskyard/{}/freezer.state", "FROZEN"),
+            ("deskyard/{}/cgroup.freeze", "1"),
+        ):
+            place = Path("/sys/fs/cgroup") / path.format(computer.id)
+            if place.exists():
+                place.write_text(word)
+        assert runc.sweep([]).removed == [computer.id]

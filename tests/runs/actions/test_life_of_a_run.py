@@ -7,10 +7,11 @@ from decimal import Decimal
 import psycopg
 import pytest
 from django.db import IntegrityError, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from console.actions.budgets import root_budget
-from console.models import LedgerEntry, Workspace
+from console.models import Budget, LedgerEntry, Workspace
 from desktops.actions import lease
 from desktops.models import Assignment, Computer
 from runs import scoring, supervisor
@@ -303,3 +304,34 @@ def test_the_supervisor_outlives_a_bell_whose_database_went_away(
     supervisor.supervise(lambda: len(dialled) > 2)
     assert fresh(run).status == "preparing"
     assert "dialling again" in caplog.text
+
+
+def cut_off(worker: PaperWorker, assignment: Assignment) -> None:
+    """Its worker ends a desktop that nothing pays for any longer."""
+    computer = worker.start(assignment, seconds_ago=30)
+    worker.stop(assignment, computer)
+    ended = {"kind": "attempt_ended", "ok": False, "invalid_reasons": ["paid_until_reached"], "steps": 0}
+    worker.say(assignment, {**ended, "detail": "paid until then"})
+
+
+def test_a_run_whose_every_attempt_was_cut_off_by_its_cap_says_so(
+    new_run: NewRun, worker: PaperWorker
+) -> None:
+    run = new_run(tasks=["task-1"], spend_cap_usd="0.01")
+    one_pass()
+    cut_off(worker, worker.offered()[0])
+    Budget.objects.filter(pk=run.budget_id).update(spent=F("cap"))
+    one_pass()
+    run = fresh(run)
+    assert (run.status, run.stop_reason) == ("completed", "budget_exceeded")
+
+
+def test_a_run_that_the_workspaces_cap_cut_off_says_so(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run(tasks=["task-1"])
+    one_pass()
+    cut_off(worker, worker.offered()[0])
+    root = root_budget(run.workspace)
+    Budget.objects.filter(pk=root.pk).update(cap=F("spent") + F("reserved"))
+    one_pass()
+    run = fresh(run)
+    assert (run.status, run.stop_reason) == ("completed", "workspace_budget_exceeded")

@@ -78,12 +78,14 @@ def test_every_worker_that_played_has_to_sweep(
     assert receipt(fresh(run)).clean
 
 
-def test_what_a_sweep_could_not_remove_is_left(new_run: NewRun, worker: PaperWorker) -> None:
+def test_what_a_sweep_could_not_remove_of_others_is_told_and_not_the_runs(
+    new_run: NewRun, worker: PaperWorker
+) -> None:
     run = new_run(tasks=["task-1"])
     play_all(worker)
     sweep(worker, seconds=1, left=2)
     found = receipt(fresh(run))
-    assert (found.left, found.clean) == (2, False)
+    assert (found.left, found.swept_left, found.clean) == (0, 2, True)
 
 
 def test_a_reopened_run_is_swept_anew(new_run: NewRun, worker: PaperWorker, owner: User) -> None:

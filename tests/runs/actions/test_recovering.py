@@ -65,6 +65,16 @@ def test_a_run_that_nobody_comes_back_to_ends_as_worker_lost(
     assert (deserted.done, deserted.cancelled) == (1, 1)
 
 
+def test_a_run_is_not_lost_while_its_paused_worker_is_there(
+    deserted: Run, worker: PaperWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(advance, "NO_WORKER", timedelta(0))
+    Worker.objects.update(last_seen_at=timezone.now() + timedelta(seconds=20))  # it is heard of all the while
+    one_pass()
+    deserted.refresh_from_db()
+    assert (deserted.status, deserted.stop_reason) == ("recovering", "")
+
+
 @pytest.fixture
 def playing(new_run: Callable[..., Run], worker: PaperWorker) -> Run:
     """Its one attempt has a desktop that is ready."""

@@ -248,3 +248,18 @@ def test_a_cancelled_run_stays_history_in_the_database_too(new_run: NewRun, owne
     cancel_run(run, actor=Actor.person(owner))
     with pytest.raises(IntegrityError), transaction.atomic():
         Run.objects.filter(pk=run.pk).update(status="queued", ended_at=None, stop_reason="", reopened=1)
+
+
+def test_the_steps_of_a_later_try_are_there(new_run, worker, owner, api) -> None:
+    run = new_run(tasks=["task-1"])
+    for _ in range(3):
+        one_pass()
+        worker.break_down(worker.offered()[0])
+    one_pass()
+    retry_invalid(run, actor=Actor.person(owner))
+    one_pass()
+    worker.play(worker.offered()[0])
+    attempt = run.attempts.get()
+    reply = api().get(f"/v1/attempts/{attempt.pk}/steps?try=4")
+    assert reply.status_code == 200, reply.content
+    assert reply.json()["results"]

@@ -41,7 +41,7 @@ from desktops.worker.engine.base import (
 from desktops.worker.engine.docker import SESSION_LOG, ContainerDesk, DockerEngine, connect_in, open_in
 from desktops.worker.engine.podman import CRIU_SETTINGS, LOOPBACK
 
-from . import oci, overlay, seccomp
+from . import leftovers, oci, overlay, seccomp
 from .runtime import Runc
 from .states import States, copy
 
@@ -282,15 +282,8 @@ class RuncEngine:
     def _clear(self, folder: Path) -> None:
         """End what runs in it, and remove it. Nothing there is no error. Raises EngineError when something stays."""
         self._runc.end(folder.name)
-        overlay.unmount(folder / "root")
-        try:
-            shutil.rmtree(folder)
-        except FileNotFoundError:
-            return  # by another thread, or it was never there
-        except OSError as error:
-            raise EngineError(
-                f"what the desktop {folder.name[:8]} wrote cannot be removed: {error}"
-            ) from error
+        leftovers.unmount_below(folder)
+        leftovers.remove(folder)
 
     def _root(self, digest: str) -> oci.RootImage:
         """The image of that recipe, its layers linked. One that was removed, or built anew, has lost its folders."""

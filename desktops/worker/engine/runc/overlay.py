@@ -20,12 +20,3 @@ def mount(layers: Path, upper: Path, work: Path, root: Path) -> None:
     done = subprocess.run(command, cwd=layers, capture_output=True, text=True, check=False)
     if done.returncode:
         raise EngineError(f"a desktop's files could not be mounted: {done.stderr.strip()}")
-
-
-def unmount(root: Path) -> None:
-    """No error when nothing is mounted there. Raises EngineError when it stays."""
-    if not root.is_mount():
-        return
-    done = subprocess.run(["umount", str(root)], capture_output=True, text=True, check=False)
-    if done.returncode and root.is_mount():
-        raise EngineError(f"a desktop's files are still in use: {done.stderr.strip()}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import tempfile
 from pathlib import Path
 
 from desktops.worker.engine.base import EngineError
+
+from . import leftovers
 
 CALL_SECONDS = 60.0
 END_SECONDS = 10.0
@@ -22,6 +23,8 @@ class Runc:
 
     def __init__(self, root: Path, criu: Path) -> None:
         self.root = root
+        self._logs = root.parent / "logs"
+        self._logs.mkdir(parents=True, exist_ok=True)
         self._environment = {**os.environ, "PATH": f"{criu.parent}:{os.environ.get('PATH', '')}"}
 
     def names(self) -> list[str]:
@@ -66,20 +69,25 @@ class Runc:
 
     def end(self, name: str) -> None:
         """Kill everything in it, see it gone, let runc forget it. Raises EngineError."""
+        leftovers.end_calls(self.root, name)
+        leftovers.thaw(name)  # CRIU stops what it saves, and nothing that is stopped can be killed
         pid = self.pid(name)
         if pid:
             _kill(pid, name)
-        if (self.root / name).exists():
+        leftovers.end_group(name)
+        notes = self.root / name
+        if notes.exists():
+            leftovers.unmount_below(notes)  # runc would walk into what CRIU has mounted there
             try:
                 self._call("delete", "--force", name)
             except EngineError:
                 if self.pid(name):
                     raise
-                shutil.rmtree(self.root / name, ignore_errors=True)  # a start that was broken off half way
+            leftovers.remove(notes)  # of a start that was broken off half way runc forgets only some
 
     def _call(self, verb: str, *arguments: str) -> None:
         # What it starts keeps runc's own output files, so its words go to a file of their own.
-        with tempfile.NamedTemporaryFile(prefix="runc-") as log:
+        with tempfile.NamedTemporaryFile(prefix="call-", dir=self._logs) as log:
             command = ["runc", "--root", str(self.root), "--log", log.name, verb, *arguments]
             try:
                 done = subprocess.run(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 from desktops.worker.engine.base import EngineError, SavedState
+
+from . import leftovers
 
 MAKING = ".new"
 
@@ -47,7 +48,7 @@ class States:
         Raises EngineError and keeps nothing.
         """
         making = self.place(f"{name}{MAKING}")
-        shutil.rmtree(making, ignore_errors=True)
+        leftovers.remove(making)
         try:
             making.mkdir(mode=0o700)
             save(making / "images")
@@ -57,19 +58,14 @@ class States:
             self.forget(name)
             making.rename(self.place(name))
         except BaseException as error:
-            shutil.rmtree(making, ignore_errors=True)
+            leftovers.remove(making)
             if isinstance(error, OSError):
                 raise EngineError(f"the saved desktop could not be written: {error}") from error
             raise
         return state
 
     def forget(self, name: str) -> None:
-        shutil.rmtree(self.place(name), ignore_errors=True)
-
-    def clear_broken(self) -> None:
-        """Remove what was left of savings that were broken off. Only while none is going on."""
-        for place in self._folder.glob(f"*{MAKING}"):
-            shutil.rmtree(place, ignore_errors=True)
+        leftovers.remove(self.place(name))
 
 
 def copy(source: Path, target: Path) -> None:
