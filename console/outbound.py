@@ -81,16 +81,19 @@ def _check(address: str) -> None:
     if settings.WEBHOOKS_TO_PRIVATE:
         return
     ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        # Addresses that carry another one, which a gateway would unpack.
-        carries = ip.ipv4_mapped or ip.sixtofour or ip.teredo or ip in _NAT64
-        if carries:
-            raise BadAddress("Must be an address of the public internet.")
-    if not ip.is_global or ip.is_multicast:
+    outside = ip.version == 6 and ip not in _GLOBAL_UNICAST
+    if outside or not ip.is_global or ip.is_multicast or any(ip in network for network in _SPECIAL):
         raise BadAddress("Must be an address of the public internet.")
 
 
-_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+# Addresses that carry another one, which a gateway would unpack, lie outside of it or in one of the special ranges.
+_GLOBAL_UNICAST: Final = ipaddress.ip_network("2000::/3")
+# What this Python's list of addresses that are not global leaves out: protocol assignments and Teredo, 6to4 and its
+# relays, documentation.
+_SPECIAL: Final = [
+    ipaddress.ip_network(network)
+    for network in ("2001::/23", "2002::/16", "3fff::/20", "192.0.0.0/24", "192.88.99.0/24")
+]
 
 
 def resolve(host: str, port: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Iterable
 
@@ -17,6 +18,7 @@ from .guest_client import GuestError
 
 log = logging.getLogger(__name__)
 
+AGAIN_SECONDS = 300.0
 QUIET_MS, QUIET_CAP_MS = 500, 15_000  # the session has nothing left to do
 
 
@@ -26,25 +28,25 @@ class Warmer:
     def __init__(self, engine: SavingEngine, closing: threading.Event) -> None:
         self._engine = engine
         self._closing = closing
-        self._given_up: set[str] = set()
+        self._not_before: dict[str, float] = {}  # image → when saving one is tried again
         self.computers: frozenset[str] = frozenset()  # a sweep must leave them alone
 
     def keep_up(self, images: Iterable[str]) -> None:
         """Save a desktop of each image (digests) that has none.
 
-        An image that cannot be saved starts cold from then on, which the log says once.
+        An image that cannot be saved starts cold, which the log says, and is tried again after AGAIN_SECONDS.
         """
         here = {state.name for state in self._engine.states()}
         for image in images:
             if self._closing.is_set():
                 return
-            if warm_state(image) in here or image in self._given_up:
+            if warm_state(image) in here or time.monotonic() < self._not_before.get(image, 0.0):
                 continue
             try:
                 self._save(warm_state(image), image)
             except (EngineError, StartFailed, GuestError) as error:
-                self._given_up.add(image)
-                log.warning("desktops of %s start cold: none could be saved: %s", image[:19], error)
+                self._not_before[image] = time.monotonic() + AGAIN_SECONDS
+                log.warning("desktops of %s start cold for now: none could be saved: %s", image[:19], error)
 
     def forget_all_but(self, images: Iterable[str]) -> None:
         """Those of images that are gone."""
