@@ -31,7 +31,8 @@ def dial(run: Run, user: Any, query: str = "") -> WebsocketCommunicator:
 def happen(run: Run) -> int:
     with transaction.atomic():
         locked = Run.objects.select_for_update().get(pk=run.pk)
-        return append(locked, RoundCreated(round=1, attempts=2)).seq
+        append(locked, RoundCreated(round=1, attempts=2))
+        return locked.last_seq
 
 
 def test_a_member_hears_how_far_the_log_has_come(workspace: Workspace, member: User):
