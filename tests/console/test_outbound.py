@@ -53,7 +53,6 @@ def send(url: str) -> outbound.Answer:
         "https://[fec0::1]/",
         "https://[3fff::1]/",
         "https://[5f00::1]/",
-        "https://[2002:7f00:1::]/",
         "https://192.88.99.1/",
         "https://192.0.0.8/",
         "https://localhost/",

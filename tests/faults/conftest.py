@@ -74,7 +74,7 @@ def rig(engine_address: str, digest: str) -> Iterator[Rig]:
 Playing = dict[str, Future[Any]]
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def playing(engine_address: str, digest: str, request: pytest.FixtureRequest) -> Iterator[Playing]:
     """The SCENARIOS of all modules that the chosen tests look at, played on one rig side by side, each in a lab of
     its own; those that take longest first. All are waited for before the rig ends."""

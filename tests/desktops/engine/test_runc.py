@@ -260,3 +260,10 @@ def test_a_desktop_that_is_stopped_while_it_is_saved_can_be_ended(runc: RuncEngi
             if place.exists():
                 place.write_text(word)
         assert runc.sweep([]).removed == [computer.id]
+
+
+def test_the_first_desktops_of_an_image_may_begin_at_once(runc: RuncEngine, image: Images) -> None:
+    specs = [spec(image("basic")) for _ in range(4)]
+    with ThreadPoolExecutor(len(specs)) as pool:
+        desks = list(pool.map(runc.create, specs))
+    assert {desk.state() for desk in desks} == {"running"}

@@ -17,6 +17,7 @@ import os
 import shutil
 import socket
 import tempfile
+import threading
 from collections.abc import Container
 from datetime import UTC, datetime
 from pathlib import Path
@@ -111,6 +112,7 @@ class RuncEngine:
         self._runc = Runc(self._folder / "runc", criu)
         self._seccomp = seccomp.profile()
         self._roots: dict[str, oci.RootImage] = {}
+        self._lock = threading.Lock()  # of the line above, and of the links to the layers
         self._states = States(self._folder / "states")
         for name in ("boxes", "layers"):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
@@ -287,21 +289,28 @@ class RuncEngine:
 
     def _root(self, digest: str) -> oci.RootImage:
         """The image of that recipe, its layers linked. One that was removed, or built anew, has lost its folders."""
-        known = self._roots.get(digest)
-        if known is not None and all(layer.is_dir() for layer in known.layers):
+        with self._lock:
+            known = self._roots.get(digest)
+            if known is None or not all(layer.is_dir() for layer in known.layers):
+                known = self._roots[digest] = self._ask_for_root(digest)
+                self._link(known)
             return known
+
+    def _ask_for_root(self, digest: str) -> oci.RootImage:
         try:
             found = self.containers.client.api.inspect_image(self.containers.image_id(digest))
         except ImageNotFound as error:
             raise ImageMissing(f"the image {digest} is not on this machine: build the template") from error
         except (DockerException, OSError) as error:
             raise EngineError(f"the engine does not show its image: {error}") from error
-        image = self._roots[digest] = _root_image(found)
-        self._link(image)
-        return image
+        return _root_image(found)
 
     def _link(self, image: oci.RootImage) -> None:
+        """Links that are right stay: a desktop that is being mounted may be reading them."""
         place = self._folder / "layers" / _name(image.id)
+        there = [(place / str(number)) for number in range(len(image.layers))]
+        if place.is_dir() and [link.readlink() for link in there if link.is_symlink()] == list(image.layers):
+            return
         making = Path(tempfile.mkdtemp(prefix="making-", dir=place.parent))
         for number, layer in enumerate(image.layers):
             (making / str(number)).symlink_to(layer)
