@@ -119,6 +119,7 @@ def test_a_port_in_use_is_refused_with_the_way_out(environment: dict[str, str], 
         taken.listen()
         with made_up(environment) as process:
             said = read_until(process, "What to do")
+            process.wait(20)
     assert "Taking the port failed." in said
     assert f"DESKYARD_PORT={port + 1} make up" in said
     assert process.returncode == 1
