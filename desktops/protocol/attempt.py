@@ -41,19 +41,55 @@ class TemplatePin(BaseModel):
     cpus: float = 1.5
 
 
-class AttemptOrder(BaseModel):
-    """Payload of an assignment of kind `attempt`."""
+class Attestation(BaseModel):
+    """What a saved desktop was like: each desktop started from it is compared, and else is no fork of it."""
+
+    model_config = ConfigDict(frozen=True)
+    screenshot: Sha256
+    processes: list[str] = Field(description="Names of its processes, sorted, one entry a process.")
+    files: Sha256 = Field(description="Of names and contents of the files under /home/user.")
+
+
+class Fork(BaseModel):
+    """The saved desktop an attempt starts from, which its worker has; setup and the prefix are played on it."""
+
+    model_config = ConfigDict(frozen=True)
+    state: str = Field(description="Its name on the worker.")
+    parent: Attestation
+    screenshot: Sha256 = Field(description="What the policy sees first: the parent's last screen.")
+
+
+class _Order(BaseModel):
+    """What an attempt and a prefix have in common."""
 
     model_config = ConfigDict(extra="ignore")
-    attempt_id: str
     run_id: str
     try_number: int
     template: TemplatePin
     task: dict[str, Any] = Field(description="The task in OSWorld's JSON format, as imported and cleaned.")
-    policy: Literal["recipe"] = "recipe"
     recipe: list[Action]
+    setup_state: str = Field(
+        default="",
+        description="Name of the state after this setup. Started from where the worker has it, saved where it has"
+        " not. Empty: set up anew and save nothing.",
+    )
+
+
+class AttemptOrder(_Order):
+    """Payload of an assignment of kind `attempt`."""
+
+    attempt_id: str
+    policy: Literal["recipe"] = "recipe"
     prefix_steps: int = 0
     max_steps: int
+    fork: Fork | None = None
+
+
+class PrefixOrder(_Order):
+    """Payload of an assignment of kind `prefix`: set up, play the whole recipe, save the desktop as `state`."""
+
+    prefix_id: str
+    state: str
 
 
 class _Record(BaseModel):
@@ -92,6 +128,30 @@ class SetupDone(_Record):
     seconds: float
     steps: int
     screenshot: Sha256
+    from_state: str = Field(default="", description="Name of the saved desktop that was set up already.")
+
+
+class StateSaved(_Record):
+    """The desktop was saved under `name`, and can be started from on this worker."""
+
+    kind: Literal["state_saved"] = "state_saved"
+    computer: str
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,99}\z")
+    digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}\z")
+    size_bytes: int = Field(ge=0)
+    seconds: float
+    parent: str = Field(default="", description="Name of the state its desktop was started from.")
+    attestation: Attestation | None = None
+
+
+class Forked(_Record):
+    """The desktop was started from a saved one and compared with it. Differences are empty where it is a fork."""
+
+    kind: Literal["forked"] = "forked"
+    computer: str
+    state: str
+    differences: list[str] = Field(default=[], max_length=50)
+    seconds: float = Field(description="What comparing took.")
 
 
 class StepTaken(_Record):
@@ -152,11 +212,29 @@ class AttemptEnded(_Record):
     stopped: bool = Field(default=False, description="Ended because the console asked it to stop.")
 
 
+class PrefixEnded(_Record):
+    """The last record of a try of a prefix. `state_saved` came before where `ok`."""
+
+    kind: Literal["prefix_ended"] = "prefix_ended"
+    ok: bool
+    invalid_reasons: list[InvalidReason] = []
+    detail: str = Field(default="", max_length=4000)
+    stopped: bool = Field(default=False, description="Ended because the console asked it to stop.")
+
+
+PrefixRecord = Annotated[
+    ComputerStarted | ComputerReady | ComputerStopped | SetupDone | StepTaken | StateSaved | PrefixEnded,
+    Field(discriminator="kind"),
+]
+prefix_adapter: TypeAdapter[PrefixRecord] = TypeAdapter(PrefixRecord)
+
 AttemptRecord = Annotated[
     ComputerStarted
     | ComputerReady
     | ComputerStopped
     | SetupDone
+    | StateSaved
+    | Forked
     | StepTaken
     | Verifying
     | Verdict

@@ -50,6 +50,17 @@ class WorkerImage(_Message):
     digest: Text
 
 
+class HeldState(_Message):
+    """A saved desktop on this host. `name` says what it is: warm-…, setup-…, prefix-… or saved-…."""
+
+    name: Text = Field(max_length=120)
+    digest: Text = Field(max_length=71)
+    size_bytes: int = Field(ge=0, le=2**63 - 1)
+    image: Text = Field(default="", max_length=71, description="Digest of the recipe of its image.")
+    made_at: Moment | None = None
+    used_at: Moment | None = None
+
+
 # ── worker → console ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -80,6 +91,8 @@ class Heartbeat(_Message):
     swept_at: Moment | None = None  # last look of the reaper for desktops that nobody owns
     swept_left: int = Field(default=0, ge=0, le=32767)
     disk_free_mb: Count = 0
+    states: list[HeldState] | None = Field(default=None, description="All of them; None: as said before.")
+    states_limit_mb: Count = 0  # of disk, for all states together
 
 
 class SpoolItem(_Message):
@@ -136,6 +149,13 @@ class Stop(_Message):
     reason: str
 
 
+class Forget(_Message):
+    """Remove this saved desktop; forgetting what is not there is no error. Seen in the next heartbeat's states."""
+
+    type: Literal["forget"] = "forget"
+    state: str
+
+
 class Acknowledge(_Message):
     """Everything up to `applied` is stored; the spool may forget it."""
 
@@ -161,6 +181,8 @@ class Refused(_Message):
 
 
 FromWorker = Annotated[Hello | Heartbeat | Report, Field(discriminator="type")]
-FromConsole = Annotated[Welcome | Offer | Extend | Stop | Acknowledge | Refused, Field(discriminator="type")]
+FromConsole = Annotated[
+    Welcome | Offer | Extend | Stop | Forget | Acknowledge | Refused, Field(discriminator="type")
+]
 from_worker: TypeAdapter[FromWorker] = TypeAdapter(FromWorker)
 from_console: TypeAdapter[FromConsole] = TypeAdapter(FromConsole)
