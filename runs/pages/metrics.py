@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 from console.pages.figures import Part, place, segments, share
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.templatetags.deskyard import duration
-from runs import scoring
+from runs import scoring, timing
 from runs.models import Run, Task
 from runs.pages import sentences
 from runs.pages.forecast import forecast
@@ -25,8 +25,6 @@ from runs.pages.loaders import run_or_404
 from runs.pages.waffle import tasks_of
 from runs.scoring import TaskTotal
 
-# Latency and durations are read from this many of the last finished attempts, and the page says so.
-SAMPLE: Final = 1_000
 TASKS_SHOWN: Final = 60
 BINS: Final = 14
 POINTS: Final = 80
@@ -76,8 +74,8 @@ def metrics(request: WorkspaceRequest, number: int) -> HttpResponse:
         "reason_words": sentences.INVALID_REASONS,
         "no_verdict_count": max(0, run.finished - run.valid),
         "no_verdict": scoring.no_verdict(run),
-        "sampled": run.finished > SAMPLE,
-        "sample": SAMPLE,
+        "sampled": run.finished > timing.SAMPLE,
+        "sample": timing.SAMPLE,
     }
     return render_tab(request, run, "run-metrics", "runs/metrics.html", context)
 
@@ -109,41 +107,27 @@ def task_lines(run: Run, totals: dict[int, TaskTotal]) -> list[TaskLine]:
     return drawn
 
 
-_SAMPLED = """
-    WITH sampled AS (
-        SELECT id, started_at, ended_at FROM runs_attempt
-        WHERE run_id = %s AND status IN ('done', 'error') ORDER BY number DESC LIMIT %s
-    )
-"""
+PARTS: Final = {
+    "policy_ms": "Policy reply",
+    "settle_ms": "Wait for the screen to settle",
+    "act_ms": "Action",
+    "grab_ms": "Screenshot",
+}
 
 
 def latency(run: Run) -> list[Latency]:
     """Median and 95th percentile of each part of a step, in milliseconds."""
-    parts = {
-        "policy_ms": "Policy reply",
-        "settle_ms": "Wait for the screen to settle",
-        "act_ms": "Action",
-        "grab_ms": "Screenshot",
-    }
-    columns = ", ".join(
-        f"percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY step.{name})" for name in parts
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""{_SAMPLED}
-            SELECT {columns} FROM sampled
-            JOIN runs_attempttry one ON one.attempt_id = sampled.id
-            JOIN runs_step step ON step.attempt_try_id = one.id
-            """,  # noqa: S608 the names above are put in
-            [run.pk, SAMPLE],
-        )
-        row = cursor.fetchone()
-    found = [(word, *values) for word, values in zip(parts.values(), row, strict=True) if values]
-    most = max((p95 for _, _, p95 in found), default=0) or 1
+    found = timing.step_parts(run)
+    most = max((part.p95 for part in found.values()), default=0) or 1
     return [
-        Latency(word, median, p95, segments(most, {"f_ink2": median, "f_pale": p95 - median}))
-        for word, median, p95 in found
-        if p95 >= 0.5
+        Latency(
+            word,
+            part.median,
+            part.p95,
+            segments(most, {"f_ink2": part.median, "f_pale": part.p95 - part.median}),
+        )
+        for name, word in PARTS.items()
+        if (part := found.get(name)) and part.p95 >= 0.5
     ]
 
 
@@ -160,16 +144,9 @@ class Histogram:
 
 def durations(run: Run) -> Histogram | None:
     """How long attempts took, from the first desktop asked for until the end."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""{_SAMPLED}
-            SELECT extract(epoch FROM ended_at - started_at)::float FROM sampled
-            WHERE started_at IS NOT NULL AND ended_at IS NOT NULL
-            """,  # noqa: S608 only the constant above is put in
-            [run.pk, SAMPLE],
-        )
-        taken = sorted(row[0] for row in cursor.fetchall())
-    if not taken:
+    taken = timing.durations(run)
+    whole = timing.spread(taken)
+    if whole is None:
         return None
     step = _round_step(taken[-1] / BINS)
     bins = max(1, math.ceil((taken[-1] + 1e-9) / step))
@@ -186,15 +163,14 @@ def durations(run: Run) -> Histogram | None:
         (place(i * pitch), _axis_time(i * step, step), "start" if i == 0 else "middle")
         for i in range(0, bins, every)
     ]
-    middle = taken[len(taken) // 2]
-    at = share(middle, bins * step)
+    at = share(whole.median, bins * step)
     return Histogram(
         bars,
         ticks,
-        _axis_time(middle, 0.1),
+        _axis_time(whole.median, 0.1),
         place(at),
         "start" if at < 70 else "end",
-        _axis_time(taken[min(len(taken) - 1, math.ceil(0.95 * len(taken)) - 1)], 0.1),
+        _axis_time(whole.p95, 0.1),
         len(taken),
     )
 
@@ -275,39 +251,18 @@ def cost_curve(run: Run, now: datetime) -> Curve | None:
 
 def time_spent(run: Run) -> list[Spent]:
     """Seconds that desktops of the sampled attempts existed, by what they were doing."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""{_SAMPLED}, tries AS (
-                SELECT one.id, one.setup_seconds, one.verdict, one.ok, computer.ready_seconds, extract(
-                       epoch FROM coalesce(computer.stopped_at, one.ended_at) - computer.started_at)::float AS up
-                FROM sampled JOIN runs_attempttry one ON one.attempt_id = sampled.id
-                LEFT JOIN desktops_computer computer ON computer.id = one.computer_id
-            ), steps AS (
-                SELECT sum(policy_ms) / 1000 AS policy, sum(settle_ms) / 1000 AS settle,
-                       sum(act_ms + grab_ms) / 1000 AS act
-                FROM runs_step step JOIN tries ON tries.id = step.attempt_try_id AND tries.ok
-            )
-            SELECT sum(up), sum(up) FILTER (WHERE NOT ok), sum(ready_seconds) FILTER (WHERE ok),
-                   sum(setup_seconds) FILTER (WHERE ok),
-                   sum((verdict ->> 'seconds')::float) FILTER (WHERE ok),
-                   (SELECT policy FROM steps), (SELECT settle FROM steps), (SELECT act FROM steps)
-            FROM tries
-            """,  # noqa: S608 only the constant above is put in
-            [run.pk, SAMPLE],
-        )
-        up, broken, ready, setup, verify, policy, settle, act = (float(n or 0) for n in cursor.fetchone())
-    if up <= 0:
+    time = timing.desktop_time(run)
+    if time.up <= 0:
         return []
     named = [
-        ("Policy replies", "f-acc", policy),
-        ("Screen settling", "f-ink2", settle),
-        ("Actions and screenshots", "f-warn", act),
-        ("Start", "f-ink", ready),
-        ("Task setup", "f-pale", setup),
-        ("Verifying", "f-void", verify),
-        ("Tries that broke", "f-fail", broken),
+        ("Policy replies", "f-acc", time.policy),
+        ("Screen settling", "f-ink2", time.settle),
+        ("Actions and screenshots", "f-warn", time.act),
+        ("Start", "f-ink", time.start),
+        ("Task setup", "f-pale", time.setup),
+        ("Verifying", "f-void", time.verify),
+        ("Tries that broke", "f-fail", time.broken),
+        ("Stopping and the rest", "f-line", time.rest),
     ]
-    rest = up - sum(seconds for _, _, seconds in named)
-    named.append(("Stopping and the rest", "f-line", max(0.0, rest)))
     whole = sum(seconds for _, _, seconds in named)
     return [Spent(word, css, seconds, seconds / whole) for word, css, seconds in named if seconds >= 0.005]

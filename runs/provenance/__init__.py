@@ -15,22 +15,20 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
+from dataclasses import asdict
 from typing import Any, Final
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Q, Sum
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from console.api.signing import canonical, sign
 from console.api.views import dollars
-from console.models import LedgerEntry
 from console.streaming import Streamed
-from desktops.models import Computer
-from runs import scoring
+from runs import scoring, timing
 from runs.models import Run, Task
+from runs.receipt import receipt
 
 from .lines import Line, at, attempt_lines, desktop_lines, event_lines
 
@@ -233,6 +231,7 @@ def _figures(run: Run) -> dict[str, Any]:
             if pk in totals
         ],
         "no_verdict": [{"reason": row.reason, "count": row.count} for row in scoring.no_verdict(run)],
+        "timing": _timing(run),
         "receipt": _receipt(run),
     }
 
@@ -254,21 +253,27 @@ def _rate(rate: scoring.Rate) -> dict[str, Any]:
     return {name: getattr(rate, name) for name in (*names, "tasks", "method")}
 
 
-def _receipt(run: Run) -> dict[str, Any]:
-    computers = Computer.objects.filter(group=run.pk).aggregate(
-        started=Count("pk"), stopped=Count("pk", filter=Q(stopped_at__isnull=False))
-    )
-    ledger = LedgerEntry.objects.filter(budget=run.budget_id).aggregate(
-        entries=Count("pk"),
-        open=Count("pk", filter=Q(settled_at=None)),
-        seconds=Sum("seconds"),
-        cost=Sum("cost"),
-    )
+def _timing(run: Run) -> dict[str, Any]:
+    """The times of the Metrics tab, of the finished attempts with the highest numbers."""
+    whole = timing.spread(timing.durations(run))
     return {
-        **computers,
-        "left": computers["started"] - computers["stopped"],
-        "ledger_rows": ledger["entries"],
-        "ledger_open": ledger["open"],
-        "seconds": str(ledger["seconds"] or 0),
-        "cost_usd": dollars(ledger["cost"] or Decimal(0)),
+        "of_last": timing.SAMPLE,
+        "attempt_seconds": whole and asdict(whole),
+        "step_ms": {name: asdict(part) for name, part in timing.step_parts(run).items()},
+        "desktop_seconds": asdict(timing.desktop_time(run)),
+    }
+
+
+def _receipt(run: Run) -> dict[str, Any]:
+    """As the run's page has it; `swept_at` is said by each worker that played the run, after its last desktop."""
+    told = receipt(run)
+    return {
+        "started": told.started,
+        "stopped": told.stopped,
+        "left": told.left,
+        "swept_at": at(told.swept_at),
+        "ledger_rows": told.entries,
+        "ledger_open": told.open,
+        "seconds": str(told.seconds),
+        "cost_usd": dollars(told.cost),
     }

@@ -9,13 +9,12 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from django.contrib.postgres.aggregates import ArrayAgg
-
 from console.api.signing import canonical
 from console.api.views import dollars
 from console.models import LedgerEntry
 from desktops.models import Computer
 from runs.models import Attempt, AttemptTry, Event, Run, Step
+from runs.timing import STEP_PARTS
 
 CHUNK: Final = 1_000
 
@@ -101,6 +100,8 @@ TRY: Final = (
     "computer__number",
     "verdict",
     "setup_screenshot",
+    "setup_seconds",
+    "ended_at",
 )
 
 
@@ -111,19 +112,17 @@ def _tries(attempts: list[Any]) -> dict[Any, list[Line]]:
         .order_by("attempt_id", "number")
         .values_list(*TRY, named=True)
     )
-    screenshots = dict(
-        Step.objects.filter(attempt_try__in=[row.pk for row in rows])
-        .order_by()
-        .values_list("attempt_try_id")
-        .annotate(seen=ArrayAgg("screenshot", order_by="number"))
-    )
+    steps: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    of_tries = Step.objects.filter(attempt_try__in=[row.pk for row in rows]).order_by("attempt_try", "number")
+    for one, *step in of_tries.values_list("attempt_try_id", "screenshot", *STEP_PARTS):
+        steps[one].append(tuple(step))
     found: dict[Any, list[Line]] = defaultdict(list)
     for row in rows:
-        found[row.attempt_id].append(_try(row, screenshots.get(row.pk, [])))
+        found[row.attempt_id].append(_try(row, steps[row.pk]))
     return found
 
 
-def _try(row: Any, screenshots: list[str]) -> Line:
+def _try(row: Any, steps: list[tuple[Any, ...]]) -> Line:
     verdict = row.verdict or {}
     return {
         "number": row.number,
@@ -141,7 +140,12 @@ def _try(row: Any, screenshots: list[str]) -> Line:
             for digest in (evidence.get("artefacts") or {}).values()
         ),
         "setup_screenshot": row.setup_screenshot or None,
-        "screenshots": screenshots,
+        "screenshots": [screenshot for screenshot, *_ in steps],
+        # What the times on the Metrics tab are made of: policy, act, settle and grab of each step.
+        "step_ms": [times for _, *times in steps],
+        "setup_seconds": row.setup_seconds,
+        "verify_seconds": verdict.get("seconds"),
+        "ended_at": at(row.ended_at),
     }
 
 
@@ -153,6 +157,7 @@ DESKTOP: Final = (
     "worker__version",
     "engine",
     "image_id",
+    "ready_seconds",
     "started_at",
     "stopped_at",
 )
@@ -180,6 +185,7 @@ def _desktop(row: Any, entry: list[Any] | None) -> Line:
         "worker_version": row.worker_version or row.worker__version,
         "engine": row.engine,
         "image_id": row.image_id or None,
+        "ready_seconds": row.ready_seconds,
         "started_at": at(row.started_at),
         "stopped_at": at(row.stopped_at),
         "ledger": entry and _entry(*entry),

@@ -18,7 +18,7 @@ import hashlib
 import json
 import math
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -35,6 +35,9 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 CONFIDENCE = 0.95
 # The console's quantile of Student's t is an expansion that is good to 1e-5; this one is exact.
 CLOSE = 2e-5
+# Times are those of so many finished attempts, of the highest numbers.
+SAMPLE = 1_000
+STEP_PARTS = ("policy_ms", "act_ms", "settle_ms", "grab_ms")
 FINISHED = ("done", "error")
 STATUSES = ("queued", "running", "verifying", "done", "error", "cancelled")
 VERIFIERS = ("valid", "invalid", "not_checked")
@@ -146,6 +149,9 @@ class Rows:
         self.stopped = self.ledger_rows = self.ledger_open = 0
         self.places: dict[str, int] = {"round": 0, "copy": 0, "fork": 0}
         self.last_desktop = 0
+        self.last_stop: str | None = None
+        self.last_finished: deque[dict[str, Any]] = deque(maxlen=SAMPLE)
+        self.up: dict[str, tuple[str, str | None, float | None]] | None = None
 
     def add(self, row: dict[str, Any], written: bytes) -> None:
         if row["kind"] == "attempt" and not self.desktops:
@@ -181,6 +187,7 @@ class Rows:
         for place in self.places:
             self.places[place] = max(self.places[place], row[place])
         if status in FINISHED:
+            self.last_finished.append(row)
             task = self.tasks.setdefault(row["task"], Counter())
             task["finished"] += 1
             task["valid"] += verifier == "valid"
@@ -200,7 +207,14 @@ class Rows:
         if number <= self.last_desktop:
             raise Wrong(f"{name} is not in its place.")
         self.last_desktop = number
-        self.stopped += row["stopped_at"] is not None
+        if row["stopped_at"] is not None:
+            self.stopped += 1
+            self.last_stop = max(self.last_stop or row["stopped_at"], row["stopped_at"], key=moment)
+        if self.up is None:
+            sampled = {one["computer"]: None for row in self.last_finished for one in row["tries"]}
+            self.up = dict.fromkeys(sampled, ("", None, None))
+        if row["computer"] in self.up:
+            self.up[row["computer"]] = row["started_at"], row["stopped_at"], row["ready_seconds"]
         self.images[row["image_id"] or ""] += 1
         self.workers.add((row["worker"], row["worker_version"], row["engine"]))
         entry = row["ledger"]
@@ -270,6 +284,64 @@ def rate(tasks: Iterable[Counter[str]]) -> dict[str, Any]:
         half = student_t(0.5 + CONFIDENCE / 2, n - 1) * error
         low, high, method = max(0.0, share - half), min(1.0, share + half), "by task"
     return {**found, "rate": share, "low": low, "high": high, "method": method}
+
+
+def timing(rows: Rows) -> dict[str, Any]:
+    """The times of the Metrics tab."""
+    took = sorted(
+        (moment(row["ended_at"]) - moment(row["started_at"])).total_seconds()
+        for row in rows.last_finished
+        if row["started_at"] and row["ended_at"]
+    )
+    tries = [one for row in rows.last_finished for one in row["tries"]]
+    steps = [step for one in tries for step in one["step_ms"]]
+    return {
+        "of_last": SAMPLE,
+        "attempt_seconds": {
+            "median": float(took[len(took) // 2]),
+            "p95": float(took[min(len(took) - 1, math.ceil(0.95 * len(took)) - 1)]),
+        }
+        if took
+        else None,
+        "step_ms": {
+            name: {"median": percentile(column, 0.5), "p95": percentile(column, 0.95)}
+            for name, column in zip(STEP_PARTS, zip(*steps, strict=True), strict=False)
+        },
+        "desktop_seconds": desktop_seconds(rows, tries),
+    }
+
+
+def desktop_seconds(rows: Rows, tries: list[dict[str, Any]]) -> dict[str, float]:
+    """What desktops of these tries were doing; of tries that broke only how long there was one."""
+    found = dict.fromkeys(("up", "policy", "settle", "act", "start", "setup", "verify", "broken"), 0.0)
+    for one in tries:
+        up, start = 0.0, 0.0
+        if one["computer"]:
+            started, stopped, ready = (rows.up or {})[one["computer"]]
+            gone = stopped or one["ended_at"]
+            up = (moment(gone) - moment(started)).total_seconds() if gone else 0.0
+            start = ready or 0.0
+        found["up"] += up
+        if one["ok"]:
+            found["start"] += start
+            found["setup"] += one["setup_seconds"] or 0.0
+            found["verify"] += one["verify_seconds"] or 0.0
+            for policy, act, settle, grab in one["step_ms"]:
+                found["policy"] += policy / 1000
+                found["settle"] += settle / 1000
+                found["act"] += (act + grab) / 1000
+        elif one["ok"] is False:
+            found["broken"] += up
+    return found
+
+
+def percentile(column: Iterable[float], p: float) -> float:
+    """Interpolated between its neighbours."""
+    ordered = sorted(column)
+    at = p * (len(ordered) - 1)
+    low = math.floor(at)
+    high = min(low + 1, len(ordered) - 1)
+    return float(ordered[low] + (ordered[high] - ordered[low]) * (at - low))
 
 
 def wilson(success: int, n: int) -> tuple[float, float]:
@@ -429,12 +501,20 @@ def compare(statement: dict[str, Any], rows: Rows, events: Path | None) -> Itera
         "started": rows.desktops,
         "stopped": rows.stopped,
         "left": rows.desktops - rows.stopped,
+        "swept_at": figures["receipt"]["swept_at"],
         "ledger_rows": rows.ledger_rows,
         "ledger_open": rows.ledger_open,
         "seconds": rows.seconds,
         "cost_usd": rows.cost,
     }
     yield check("receipt", figures["receipt"], receipt)
+    swept, stops = figures["receipt"]["swept_at"], rows.last_stop
+    yield (
+        "swept after the last desktop was gone",
+        swept is None or stops is None or moment(swept) > moment(stops),
+        f"{swept or 'not yet'}, the last was gone at {stops}",
+    )
+    yield check("times of attempts, steps and desktops", figures["timing"], timing(rows))
     took = None
     if run["started_at"] and run["ended_at"]:
         # A reopened run counts both its stretches, and not the time in between.
