@@ -11,6 +11,10 @@ DESKYARD_NO_WORKER_SECONDS  how long a run waits for a worker to come back befor
 DESKYARD_OPEN_WORKSPACES  1: anybody with an account may make workspaces; else only platform staff
 DESKYARD_WEBHOOKS_TO_PRIVATE  1: webhooks may go by http and to addresses of your own network (default 0)
 DESKYARD_TRUSTED_PROXIES  how many proxies before the console add to X-Forwarded-For (default 0: it is not believed)
+DESKYARD_STATIC_ROOT    where collected static files are put (default DESKYARD_HOME/static)
+DESKYARD_LOG_LEVEL      of the log on standard error (default INFO)
+DJANGO_ALLOWED_HOSTS    comma-separated names that the console answers to (default 127.0.0.1, localhost, [::1])
+DJANGO_DEBUG            1: error pages show code; never where others can reach the console (default 0)
 EMAIL_HOST              mail server, for forgotten passwords and invitations; with EMAIL_PORT, EMAIL_HOST_USER,
                         EMAIL_HOST_PASSWORD, EMAIL_FROM. Without it no mail is sent, and the pages say so
 """

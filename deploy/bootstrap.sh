@@ -80,6 +80,27 @@ make_venv() {
     return 1
 }
 
+pip_install() { # shows how far it has come; its errors go through as they are
+    packages=$(grep -c '^[A-Za-z0-9].*==' requirements.lock)
+    {
+        .venv/bin/python -m pip --disable-pip-version-check install --no-input --no-color --progress-bar off \
+            --require-hashes --only-binary :all: -r requirements.lock && echo "pip went through"
+    } | {
+        looked=0 ended=1
+        while read -r word rest; do
+            case "$word $rest" in
+            Collecting\ *)
+                looked=$((looked + 1))
+                [ $((looked % 20)) -ne 0 ] || say "  $looked of $packages packages are here"
+                ;;
+            Installing\ collected\ *) say "  all $packages are here; unpacking them" ;;
+            pip\ went\ through) ended=0 ;;
+            esac
+        done
+        return $ended
+    }
+}
+
 prepare_python() {
     python=$(find_python) || {
         apt_install python3.11 || true
@@ -97,8 +118,7 @@ prepare_python() {
             "Install python3.11-venv (or pip, or virtualenv) and run this again."
     fi
     say "Installing the Python packages of requirements.lock (one to three minutes the first time)"
-    .venv/bin/python -m pip --disable-pip-version-check -q install --no-input --require-hashes --only-binary :all: \
-        -r requirements.lock ||
+    pip_install ||
         fail "Python" "pip could not install requirements.lock (its own words are above)" \
             "Check that pip reaches a package index from here (pip config list), then run this again."
     echo "$wanted" >.venv/deskyard.lock

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypedDict, cast
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import F, Sum
 
 from .models import Run, TaskTally
 
@@ -93,6 +94,13 @@ def task_totals(runs: Iterable[Run]) -> dict[UUID, dict[int, TaskTotal]]:
     for run_id, task_id, *counted in rows.values_list("run_id", "task_id", "finished", "valid", "success"):
         totals.setdefault(run_id, {})[task_id] = TaskTotal(*counted)
     return totals
+
+
+def unjudged(run: Run) -> int:
+    """How many finished attempts have no verdict. `run.valid` runs ahead of `run.finished`: a verdict comes a moment
+    before its desktop is gone."""
+    totals = TaskTally.objects.filter(run=run).aggregate(n=Sum(F("finished") - F("valid")))
+    return totals["n"] or 0
 
 
 def run_totals(run: Run) -> dict[int, TaskTotal]:

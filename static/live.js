@@ -40,7 +40,9 @@ const renew = async () => {
     if (purse && purseNext) morph(purse, purseNext);
     document.querySelectorAll("dialog.ask[id^=ask-]").forEach(ask => {
       const askNext = next.getElementById(ask.id);
-      if (askNext && !ask.open) morph(ask, askNext); else if (!askNext) ask.remove();
+      if (!askNext) ask.remove();
+      else if (!ask.open) morph(ask, askNext);
+      else ask.querySelectorAll("[data-fresh]").forEach((part, i) => { const to = askNext.querySelectorAll("[data-fresh]")[i]; if (to) morph(part, to); });
     });
     const drawn = +(document.querySelector("[data-seq]")?.dataset.seq || 0);
     if (drawn < announced) again = true;
@@ -70,7 +72,9 @@ dial();
 /* pages without a run of their own look again every few seconds, and live ones now and then, while somebody looks */
 const every = +(document.querySelector("[data-poll]")?.dataset.poll || 0);
 if (every) { label("Live", true); setInterval(() => { if (!document.hidden && document.querySelector("[data-poll]")) renew(); }, every * 1000); }
-setInterval(() => { if (!document.hidden && document.querySelector("[data-live], [data-wait]")) renew(); }, 10000);
+setInterval(() => { if (!document.hidden && document.querySelector("[data-live]")) renew(); }, 10000);
+/* an ended run whose receipt waits for the last word of a worker */
+setInterval(() => { if (!document.hidden && !document.querySelector("[data-live]") && document.querySelector("[data-wait]")) renew(); }, 3000);
 
 /* clocks that go on between two fetches */
 const clock = s => { const h = Math.floor(s / 3600), m = Math.floor(s / 60) % 60, two = n => String(n).padStart(2, "0"); return h ? `${h}:${two(m)}:${two(s % 60)}` : `${m}:${two(s % 60)}`; };

@@ -41,6 +41,7 @@ from .transitions import move_run
 S = Run.Status
 Reason = Run.StopReason
 SUPERVISOR: Final = Actor.system("the supervisor")
+RETRIED_ENDED: Final = "What was tried again has ended."
 # A run that had a worker and has none for this long will not get one by waiting.
 NO_WORKER: Final = timedelta(seconds=settings.NO_WORKER_SECONDS)
 # As many attempts as this without a verdict, and not one with, is not bad luck.
@@ -238,7 +239,7 @@ def follow(run: Run, live: list[Assignment], exhausted: BudgetExhausted | None) 
             _stop_for_money(run, exhausted)
     elif run.reopened and not (run.running or run.verifying or run.queued):
         # What was cancelled when it first ended was not played for the reason that it ended for then.
-        begin_stop(run, first_reason(run), actor=SUPERVISOR, detail="What was tried again has ended.")
+        begin_stop(run, first_reason(run), actor=SUPERVISOR, detail=RETRIED_ENDED)
     elif exhausted is not None and not run.running + run.verifying:
         _stop_for_money(run, exhausted)
     else:

@@ -181,6 +181,16 @@ class Run(models.Model):
         return self.done + self.error
 
     @property
+    def judged(self) -> int:
+        """Attempts that have their verdict while their desktop is still going away."""
+        return min(self.verifying, max(0, self.valid - self.done))
+
+    @property
+    def unjudged(self) -> int:
+        """Attempts that play and have no verdict: cancelled if the run is cancelled now."""
+        return self.running + self.verifying - self.judged
+
+    @property
     def fail(self) -> int:
         return self.valid - self.success
 

@@ -54,7 +54,6 @@ def page(request: WorkspaceRequest, more: dict[str, Any], status: int = 200) -> 
     top = max((cost for _, cost in days), default=Decimal(0))
     context = {
         "budget": root,
-        "used": root.spent + root.reserved,
         "page": shown,
         "bars": bars(days, top) if top else [],
         "grid": [(PLOT - PLOT * part // 4, top * part / 4) for part in (1, 2, 3, 4)],

@@ -105,14 +105,13 @@ def _attempts(run: Run) -> Gauge:
 def key(run: Run) -> list[Key]:
     """What the cells' icons mean, with the run's count of each, as links to these attempts."""
     # A verdict comes a moment before the attempt's desktop is gone: shown by its outcome from then on.
-    judged = min(run.verifying, max(0, run.valid - run.done))
     every = [
         Key("success", "ok", "Success", run.success, "outcome=success"),
         Key("fail", "bad", "Fail", run.fail, "outcome=fail"),
         Key("invalid", "void", "Invalid", run.invalid, "verifier=invalid"),
         Key("error", "warn", "Error", run.error, "status=error"),
         Key("running", "live2", "Running", run.running, "status=running"),
-        Key("verifying", "live2", "Verifying", run.verifying - judged, "status=verifying"),
+        Key("verifying", "live2", "Verifying", run.verifying - run.judged, "status=verifying"),
         Key("queued", "idle", "Queued", run.queued, "status=queued"),
         Key("cancelled", "idle", "Cancelled", run.cancelled, "status=cancelled"),
     ]

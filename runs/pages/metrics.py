@@ -72,7 +72,7 @@ def metrics(request: WorkspaceRequest, number: int) -> HttpResponse:
         "time_spent": spent,
         "time_parts": segments(1, {one.css: one.share for one in spent}),
         "reason_words": sentences.INVALID_REASONS,
-        "no_verdict_count": max(0, run.finished - run.valid),
+        "no_verdict_count": sum(total.no_verdict for total in totals.values()),
         "no_verdict": scoring.no_verdict(run),
         "sampled": run.finished > timing.SAMPLE,
         "sample": timing.SAMPLE,

@@ -39,7 +39,7 @@ def overview(request: WorkspaceRequest, number: int) -> HttpResponse:
         "counts": scoring.counts(run),
         "pending": run.queued + run.running + run.verifying,
         "playing": run.running + run.verifying,
-        "no_verdict_count": max(0, run.finished - run.valid),
+        "no_verdict_count": scoring.unjudged(run),
         "finished_label": f"{run.finished:,} of {run.planned:,} finished",
         "recipe_noun": sentences.recipe_noun(run),
         "key": key(run),

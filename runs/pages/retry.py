@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods
 
 from console.actor import Actor
 from console.pages.loaders import WorkspaceRequest, workspace_page
+from runs import scoring
 from runs.actions.caps import CapsRejected, MayNotChange
 from runs.actions.retry import CannotRetry, retry_invalid
 from runs.actions.stop import may_cancel
@@ -33,7 +34,7 @@ def retry(request: WorkspaceRequest, number: int) -> HttpResponse:
         )
 
     def page(status: int = 200, **more: Any) -> HttpResponse:
-        context = {"count": run.finished - run.valid, **more}
+        context = {"count": scoring.unjudged(run), **more}
         return render_tab(request, run, "run", "runs/retry.html", context, status)
 
     if request.method != "POST":

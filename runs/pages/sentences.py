@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from console.actions.tokens import CEILING
 from console.templatetags.deskyard import milliseconds, money4, seconds
+from runs.actions.advance import RETRIED_ENDED
 from runs.models import Event, Run
 
 INVALID_REASONS: Final = {
@@ -238,6 +239,11 @@ def why_stopped(run: Run) -> str:
         "config_rejected": "It could not be started as it was asked for.",
     }
     first = reason_sentences.get(run.stop_reason, "")
+    if run.reopened and run.stop_detail == RETRIED_ENDED and run.cancelled:
+        first = (
+            f"This is why it ended the first time: {first[:1].lower()}{first[1:]} It was reopened since to try attempts"
+            " without a verdict again, and these have ended. The reason stays, as what it had left out was not played."
+        )
     if not unplayed:
         return first
     return f"{first} {unplayed}; they count as cancelled, none as failed."

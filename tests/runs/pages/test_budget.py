@@ -116,3 +116,11 @@ def test_the_api_tells_the_budget_and_changes_nothing(workspace, api):
     root.save()
     assert api("runs:read").get("/v1/budget").json()["left_usd"] == "1.75"
     assert api().patch("/v1/budget", {"cap_usd": "5"}).status_code == 405
+
+
+def test_what_is_reserved_is_not_said_to_be_spent(workspace, owner, client_for):
+    root = root_budget(workspace)
+    root.spent, root.reserved = Decimal("1.25"), Decimal("0.50")
+    root.save()
+    text = client_for(owner).get("/w/lab/budget/").content.decode()
+    assert "For everything ever spent here: $1.25 so far, and $0.50 reserved" in text

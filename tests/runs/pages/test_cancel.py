@@ -58,3 +58,11 @@ def test_a_wrong_method_is_refused(workspace, owner, client_for):
 def test_an_outsider_gets_404(workspace, outsider, other_workspace, client_for):
     run = a_run(workspace)
     assert client_for(outsider).post(cancel(run)).status_code == 404
+
+
+def test_what_has_its_verdict_already_is_not_said_to_be_cancelled(workspace, owner, client_for):
+    run = a_run(workspace, tasks=4, creator=owner)
+    Run.objects.filter(pk=run.pk).update(running=1, verifying=2, valid=1, success=1)
+    text = client_for(owner).get(cancel(run)).content.decode()
+    assert "1 attempt not begun and 2 playing will count as cancelled" in text
+    assert "also the 1 whose desktop is just going away" in text

@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from runs.models import Run
+from runs.models import Run, RunSweep
 from tests.factories import AttemptFactory, recount
 
-from .stage import a_run, end, log, play
+from .stage import a_run, end, log, play, with_steps
 
 pytestmark = pytest.mark.django_db
 
@@ -146,3 +147,27 @@ def test_a_large_run_is_never_counted_from_its_attempts(workspace, member, clien
         page_shown = client_for(member).get(page(run)).content.decode()
     assert not any("FILTER" in query["sql"] for query in queries if "runs_attempt" in query["sql"])
     assert "610</b> planned" in page_shown
+
+
+def test_a_verdict_whose_desktop_is_still_going_away_hides_no_attempt_without_one(
+    workspace, member, client_for
+):
+    run = a_run(workspace)
+    AttemptFactory(run=run, faulty=True)
+    recount(run)
+    Run.objects.filter(pk=run.pk).update(valid=1, success=1, verifying=1)
+    assert "1 of 1 finished" in client_for(member).get(page(run)).content.decode()
+
+
+def test_a_receipt_that_waits_for_a_sweep_is_looked_at_again_by_itself(workspace, member, client_for):
+    run = a_run(workspace)
+    attempt = with_steps(play(run)[0])
+    run = end(run)
+    sweep = RunSweep.objects.create(run=run, worker=attempt.computer.worker, after=run.ended_at)
+    text = client_for(member).get(page(run)).content.decode()
+    assert "data-wait" in text
+    assert "not yet" in text
+    sweep.swept_at, sweep.left = timezone.now(), 0
+    sweep.save()
+    text = client_for(member).get(page(run)).content.decode()
+    assert "data-wait" not in text

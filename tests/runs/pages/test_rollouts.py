@@ -84,3 +84,10 @@ def test_a_wrong_method_is_refused(workspace, member, client_for):
 def test_an_outsider_gets_404(workspace, outsider, other_workspace, client_for):
     run = a_run(workspace)
     assert client_for(outsider).get(page(run)).status_code == 404
+
+
+def test_a_row_on_a_phone_has_its_number(workspace, member, client_for):
+    run = a_run(workspace)
+    play(run)
+    text = client_for(member).get(f"/w/lab/runs/{run.number}/rollouts/").content.decode()
+    assert '<span class="num faint phone">2 </span>' in text

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from runs.actions.advance import RETRIED_ENDED
 from runs.models import Run
 from runs.pages import sentences
 from runs.supervisor import one_pass
@@ -79,3 +80,12 @@ def test_recovering_says_which_worker_and_until_when(new_run, worker, owner, cli
     assert "It has been recovering since" in text
     assert '<b class="strong">paper</b> went quiet' in text
     assert "If no worker with basic@1 is back by" in text
+
+
+def test_a_reopened_run_says_plainly_that_its_reason_is_the_first_one(workspace, member, client_for):
+    run = a_run(workspace, tasks=4, reopened=1, stop_detail=RETRIED_ENDED)
+    play(run, finished=2)
+    end(run, stop_reason=Run.StopReason.TIME_CAP_REACHED, cancelled=2)
+    text = client_for(member).get(f"/w/lab/runs/{run.number}/").content.decode()
+    assert "This is why it ended the first time: the run had its" in text
+    assert "The reason stays, as what it had left out was not played." in text
