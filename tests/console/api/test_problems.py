@@ -12,7 +12,7 @@ from rest_framework.exceptions import Throttled, ValidationError
 from rest_framework.test import APIClient
 
 from console.api.problems import exception_handler
-from console.models import Workspace
+from console.models import User, Workspace
 
 pytestmark = pytest.mark.django_db
 MEMBERS = {"type", "title", "status", "code", "detail", "errors"}
@@ -98,3 +98,28 @@ def test_a_database_that_is_away_is_a_503_that_says_when_to_come_again(
 
 def test_the_browsable_page_answers_only_to_readers(client: Client) -> None:
     assert client.options("/v1/docs/").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/v1/runs", {"HTTP_HOST": "elsewhere.example"}),
+        ("/v1/nope", {"HTTP_HOST": "a b"}),
+        ("/v1/runs", {"content_type": "multipart/form-data"}),
+        ("/v1/runs", {"content_type": "multipart/form-data; boundary="}),
+    ],
+)
+def test_what_cannot_be_read_is_a_problem_at_every_door(
+    path: str,
+    headers: dict[str, Any],
+    owner: User,
+    api: Callable[..., APIClient],
+) -> None:
+    """Also with a session, whose check of the CSRF token is the first to look into the body."""
+    of_session = Client(enforce_csrf_checks=True)
+    of_session.force_login(owner)
+    for client in (api(), APIClient(), of_session):
+        reply = client.generic("POST", path, "x", **{"content_type": "application/json", **headers})
+        assert 400 <= reply.status_code < 500
+        assert reply["Content-Type"] == "application/problem+json"
+        assert set(reply.json()) == MEMBERS
