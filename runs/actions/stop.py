@@ -13,6 +13,8 @@ from desktops.models import Assignment, Computer
 from runs.events import RunStopping, append
 from runs.models import Attempt, Run
 
+from .attempts import end_attempt
+from .attempts import end_attempt
 from .transitions import move_run
 
 Reason = Run.StopReason
@@ -92,7 +94,18 @@ def finish_if_idle(run: Run, *, actor: Actor) -> bool:
         return False
     if Computer.objects.filter(group=run.pk).held().exists():
         return False  # a lost worker's desktop still costs until it has ended itself
-    Attempt.objects.filter(run=run, status=Attempt.Status.QUEUED).update(status=Attempt.Status.CANCELLED)
+    waiting = Attempt.objects.filter(run=run, status=Attempt.Status.QUEUED)
+    for attempt in waiting.filter(tries__gt=0):  # its log has begun, and is to say how it ended
+        end_attempt(run, attempt, status=Attempt.Status.CANCELLED)
+    waiting.update(status=Attempt.Status.CANCELLED)
     reason = Reason(run.stop_reason)
     move_run(run, Run.ENDS_AS[reason], actor=actor, reason=reason, detail=run.stop_detail)
     return True
+
+
+def _cancel_what_waits(run: Run) -> None:
+    """All at once, but for those that were played before and waited to be tried again: each has an end of its own."""
+    waiting = Attempt.objects.filter(run=run, status=Attempt.Status.QUEUED)
+    for attempt in waiting.filter(tries__gt=0).select_for_update(no_key=True).order_by("number"):
+        end_attempt(run, attempt, status=Attempt.Status.CANCELLED)
+    waiting.update(status=Attempt.Status.CANCELLED)

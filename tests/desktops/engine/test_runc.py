@@ -72,9 +72,11 @@ def test_unsaved_work_is_on_every_copy_and_then_they_part(runc: RuncEngine, imag
     digest = image("basic")
     with Computer(runc, spec(digest)) as parent:
         parent.guest.launch(["mousepad"])
-        assert parent.guest.wait_window("Mousepad", 20)
+        parent.guest.act(Wait(window="Mousepad", seconds=20), settle_ms=200, timeout_ms=5000)
+        empty = parent.guest.screenshot()
         parent.guest.act(Type(text="before the copy, "), settle_ms=200, timeout_ms=5000)
         before = parent.guest.screenshot()
+        assert before != empty
         parent.save(warm_state(digest), resume=False)
     with ExitStack() as stack:
         with ThreadPoolExecutor(2) as pool:

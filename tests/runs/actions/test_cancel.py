@@ -34,6 +34,25 @@ def test_a_playing_run_is_cancelling_until_its_desktops_are_gone(
     assert set(run.attempts.values_list("status", flat=True)) == {"cancelled"}
 
 
+def test_an_attempt_that_waited_to_be_tried_again_says_that_it_was_cancelled(
+    new_run: NewRun, worker: PaperWorker, owner: User
+) -> None:
+    run = new_run()
+    one_pass()
+    broken, other = worker.offered()
+    worker.break_down(broken)
+    cancel_run(run, actor=Actor.person(owner))
+    worker.end(other, ok=False, stopped=True)
+    one_pass()
+    run.refresh_from_db()
+    assert (run.status, run.cancelled) == ("cancelled", 2)
+    told = run.events.filter(kind="attempt_ended").order_by("attempt_number")
+    assert [(event.attempt_number, event.data["status"]) for event in told] == [
+        (1, "cancelled"),
+        (2, "cancelled"),
+    ]
+
+
 def test_cancelling_twice_changes_nothing(new_run: NewRun, worker: PaperWorker, owner: User) -> None:
     run = new_run()
     one_pass()
