@@ -14,7 +14,6 @@ from runs.events import RunStopping, append
 from runs.models import Attempt, Run
 
 from .attempts import end_attempt
-from .attempts import end_attempt
 from .transitions import move_run
 
 Reason = Run.StopReason
@@ -101,11 +100,3 @@ def finish_if_idle(run: Run, *, actor: Actor) -> bool:
     reason = Reason(run.stop_reason)
     move_run(run, Run.ENDS_AS[reason], actor=actor, reason=reason, detail=run.stop_detail)
     return True
-
-
-def _cancel_what_waits(run: Run) -> None:
-    """All at once, but for those that were played before and waited to be tried again: each has an end of its own."""
-    waiting = Attempt.objects.filter(run=run, status=Attempt.Status.QUEUED)
-    for attempt in waiting.filter(tries__gt=0).select_for_update(no_key=True).order_by("number"):
-        end_attempt(run, attempt, status=Attempt.Status.CANCELLED)
-    waiting.update(status=Attempt.Status.CANCELLED)

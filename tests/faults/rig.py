@@ -249,7 +249,18 @@ class Lab:
         return worker
 
     def begin(self, worker: Worker) -> None:
-        """Start it and wait until the console has heard of it."""
+        """Start it and wait until the console has heard of it: of this process, not an earlier one's last words."""
+        until(
+            lambda: (
+                not self.rig.value(
+                    "SELECT 1 FROM desktops_worker WHERE workspace_id = %s AND name = %s AND connected",
+                    self.key,
+                    worker.name,
+                )
+            ),
+            60,
+            f"the end of worker {worker.name}'s earlier connection",
+        )
         since = self.rig.value("SELECT now()")
         worker.program.start()
         self.await_worker(worker, since)

@@ -12,7 +12,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import docker
 import pytest
@@ -23,7 +22,7 @@ from desktops.worker.engine.runc.engine import RuncDesk
 
 from .processes import until
 from .proxy import Proxy
-from .rig import Lab, Rig, Worker
+from .rig import Rig, Worker
 from .scenario import END_SECONDS, Played, Scenario
 
 pytestmark = [pytest.mark.desktop, pytest.mark.timeout(600)]
@@ -129,27 +128,11 @@ def disk_full(rig: Rig) -> Played:
         until(lambda: worker.program.said("is full"), 60, "a full disk")
         until(lambda: lab.tries(run)[0]["ended_at"], 90, "the end of the try")
         filler.unlink()
-        played = Played(lab, run, playing=steady)
+        played = Played(lab, run)
         shutil.copy(home / "owner", rig.folder / f"{lab.slug}-owner")
         return played
     finally:
         subprocess.run(["umount", "--lazy", str(home)], capture_output=True, check=True)
-
-
-def _begun(lab: Lab, run: str, task: str) -> int | None:
-    """The number of this task's attempt once it has taken its first look; its recipe is still to be played."""
-    found: int | None = lab.rig.value(
-        "SELECT a.number FROM runs_attempt a JOIN runs_task t ON t.id = a.task_id JOIN runs_event e"
-        " ON e.run_id = a.run_id AND e.attempt_number = a.number AND e.kind = 'setup_done'"
-        " WHERE a.run_id = %s AND t.name = %s",
-        run,
-        task,
-    )
-    return found
-
-
-def _first_try(tries: list[dict[str, Any]], attempt: int) -> dict[str, Any]:
-    return next(row for row in tries if row["attempt_number"] == attempt)
 
 
 def _fill(path: Path) -> None:
@@ -284,7 +267,7 @@ def test_stray(played: Played) -> None:
 def test_disk_full(played: Played) -> None:
     assert played.end == ("completed", "all_tasks_done")
     assert played.all_solved
-    assert _first_try(played.tries, played.seen["playing"])["invalid_reasons"] == ["upload_failed"]
+    assert played.tries[0]["invalid_reasons"] == ["upload_failed"]
 
 
 def test_left_over(played: Played) -> None:
