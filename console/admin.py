@@ -16,8 +16,9 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.forms import AdminUserCreationForm
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from .actions.audit import record, record_of_account
 from .actions.budgets import CapRejected, change_workspace_cap, check_workspace_cap
@@ -41,8 +42,16 @@ from .models import (
     Workspace,
 )
 
+
+def _staff_only(request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+    if request.user.is_authenticated and not request.user.is_staff:
+        raise PermissionDenied("The administration is for those who run this console: platform staff only.")
+    return _sign_in(request, extra_context)
+
+
 # Staff sign in where everybody does, so that the second factor is asked for here too.
-admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
+_sign_in = secure_admin_login(admin.site.login)
+admin.site.login = _staff_only  # type: ignore[method-assign]
 admin.site.site_header = admin.site.site_title = "Deskyard administration"
 admin.site.index_title = "Platform"
 

@@ -84,11 +84,6 @@ class Children:
             self._end(child)
         self._all.clear()
 
-    def stop_one(self, name: str) -> None:
-        for child in [c for c in self._all if c.name == name]:
-            self._end(child)
-            self._all.remove(child)
-
     def _end(self, child: Child) -> None:
         if child.process is None:
             return

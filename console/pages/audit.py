@@ -16,6 +16,7 @@ from console.models import AuditEntry, User, Workspace
 from console.sheets import csv_line
 from console.streaming import Streamed
 
+from .audit_words import details
 from .loaders import WorkspaceRequest, managers_only, workspace_page
 from .paging import by_number, query_with, typed_number
 
@@ -88,7 +89,7 @@ def audit_log(request: WorkspaceRequest) -> HttpResponse:
     )
     context: dict[str, Any] = {
         "page": page,
-        "told": [(entry, words(entry.action), _detail(entry)) for entry in page.rows],
+        "told": [(entry, words(entry.action), details(entry.action, entry.detail)) for entry in page.rows],
         "asked": request.GET,
         "is_filtered": any(request.GET.get(name) for name in ("action", "who", "from", "to")),
         "actions": _actions(request),
@@ -100,7 +101,7 @@ def audit_log(request: WorkspaceRequest) -> HttpResponse:
 
 
 def _detail(entry: AuditEntry) -> list[tuple[str, str]]:
-    """The detail for people: name and value, both as words."""
+    """The detail as it was noted, name by name, for the file."""
     return [(name.replace("_", " "), _value(value)) for name, value in entry.detail.items()]
 
 

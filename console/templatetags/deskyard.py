@@ -10,6 +10,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from django import template
 from django.utils import timezone
@@ -113,6 +114,21 @@ def kind(value: str) -> SafeString:
     if value == "scripted_test":
         return format_html('<span class="kind script">{}Scripted test</span>', icon("scroll-text", "s"))
     return format_html('<span class="kind">{}Evaluation</span>', icon("bot", "s"))
+
+
+@register.simple_tag(takes_context=True)
+def came_from(context: template.Context) -> str:
+    """The address of ours whose link or form led here, for a way back; empty where there is none."""
+    request = context.get("request")
+    if request is None:
+        return ""
+    try:
+        came = urlsplit(request.headers.get("Referer", ""))
+    except ValueError:
+        return ""
+    if came.netloc != request.get_host() or came.path in ("", request.path) or came.path.startswith("//"):
+        return ""
+    return came.path + (f"?{came.query}" if came.query else "")
 
 
 @register.simple_tag

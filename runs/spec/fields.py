@@ -181,9 +181,6 @@ class RunSpecSerializer(serializers.Serializer[Any]):
     )
     model = ModelField(required=False, allow_null=True, default=None)
 
-    def validate_kind(self, kind: str) -> str:
-        return str(kind)
-
 
 class CapsSerializer(serializers.Serializer[Any]):
     """Caps to put in force in place of those there are; what is left out stays."""

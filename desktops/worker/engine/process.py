@@ -75,11 +75,6 @@ class HostInstaller:
                 raise BuildFailed(str(error)) from error
         return f"sha256:{digest}"
 
-    def up_to_date(self, name: str) -> bool:
-        from desktops.images.build import recipe_digest
-
-        return host_install.installed().get(name) == recipe_digest(name)
-
     def close(self) -> None:
         """Nothing to let go of."""
 
