@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from django.db import connection
+from django.utils import timezone
 
 from .models import Run
 
@@ -22,6 +24,22 @@ _SAMPLED: Final = """
         WHERE run_id = %s AND status IN ('done', 'error') ORDER BY number DESC LIMIT %s
     )
 """
+
+
+def pauses(run: Run) -> list[tuple[datetime, datetime]]:
+    """From each end of a run that was reopened until it went on; one that has not yet lasts until now."""
+    found: list[tuple[datetime, datetime]] = []
+    ended: datetime | None = None
+    rows = run.events.filter(kind="run_status").order_by("seq").values_list("at", "data")
+    for at, data in rows:
+        if data["new"] in Run.TERMINAL:
+            ended = at
+        elif ended and data["new"] == Run.Status.PREPARING:
+            found.append((ended, at))
+            ended = None
+    if ended and not run.is_terminal:
+        found.append((ended, timezone.now()))
+    return found
 
 
 def durations(run: Run) -> list[float]:

@@ -203,22 +203,27 @@ class Curve:
 
 
 def cost_curve(run: Run, now: datetime) -> Curve | None:
-    """What settled desktops had cost by then, up to the cap; dashed on to the forecast while the run lasts."""
+    """What settled desktops had cost by then, up to the cap; dashed on to the forecast while the run lasts. The time
+    between an end and going on again is left out, as of the time cap."""
     if run.started_at is None or run.budget.cap is None:
         return None
     coming = forecast(run, now)
-    end = run.ended_at or now
-    elapsed = max((end - run.started_at).total_seconds(), 1.0)
+    elapsed = max(run.time_used(now), 1.0)
+    pauses = timing.pauses(run) if run.reopened else []
+    begins, ends = [begun for begun, _ in pauses], [ended for _, ended in pauses]
     whole = max(coming.total_seconds, elapsed) if coming else elapsed
     with connection.cursor() as cursor:
         cursor.execute(
             """
             SELECT bucket, sum(cost) FROM (
-                SELECT width_bucket(extract(epoch FROM since - %s)::float, 0, %s, %s) AS bucket, cost
+                SELECT width_bucket(extract(epoch FROM since - %s - (
+                    SELECT coalesce(sum(greatest(least(since, ended) - begun, interval '0')), interval '0')
+                    FROM unnest(%s::timestamptz[], %s::timestamptz[]) AS pause(begun, ended)
+                ))::float, 0, %s, %s) AS bucket, cost
                 FROM console_ledgertally WHERE budget_id = %s AND span = 'slot'
             ) AS settled GROUP BY bucket ORDER BY bucket
             """,
-            [run.started_at, elapsed, POINTS, run.budget_id],
+            [run.started_at, begins, ends, elapsed, POINTS, run.budget_id],
         )
         settled: dict[int, float] = defaultdict(float)
         for bucket, cost in cursor.fetchall():

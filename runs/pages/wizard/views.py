@@ -44,8 +44,10 @@ HELP = {
     "parallel_copies": "Each starts on its own fresh desktop. At most {parallelism} here, this workspace’s "
     "run parallelism.",
     "rounds": "The whole plan again, one round after another: what varies from one time to the next.",
-    "prefix_steps": "Actions played once before the fork, then shared by all fork copies.",
-    "fork_copies": "Copies that go on from the same saved desktop, with its processes, files and screen.",
+    "prefix_steps": "First actions of the task that all fork copies share. Played once, where the worker can save a "
+    "running desktop.",
+    "fork_copies": "Copies that go on from the desktop after the prefix: from the saved desktop itself, with its "
+    "open programs and unsaved work, where the worker can save one; else each plays the prefix again.",
     "max_steps": "Actions an attempt may take, those of the prefix included. Reaching it ends the attempt; "
     "the checker still decides.",
 }
