@@ -33,9 +33,26 @@ def _answers(url: str) -> bool:
     return True
 
 
+SERVICES = {"playing", "rig", "site"}  # fixtures: the whole product as processes, begun once a session
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes share the tests, one has those of whole services and one those on real desktops: what
+    a session begins once is not begun twice. The rest goes to whoever is free."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if fixtures & SERVICES:
+            item.add_marker(pytest.mark.xdist_group("services"))
+        elif "engine_address" in fixtures or item.get_closest_marker("desktop"):
+            item.add_marker(pytest.mark.xdist_group("desktops"))
+
+
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings() -> Iterator[None]:
-    """DATABASE_URL, else the data folder's server if it answers, else one that ends with the tests."""
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, request: pytest.FixtureRequest
+) -> Iterator[None]:
+    """DATABASE_URL, else the data folder's server if it answers, else one that ends with the tests: of each process
+    its own, since none knows which of them ends last."""
     home = Home.from_environment()
     known = os.environ.get("DATABASE_URL") or (
         home.database_url.read_text().strip() if home.database_url.exists() else ""
@@ -46,7 +63,8 @@ def django_db_modify_db_settings() -> Iterator[None]:
     import dj_database_url
     from django.db import connections
 
-    with EmbeddedPostgres(Home(home.root / "tests"), durable=False) as server:
+    process = getattr(request.config, "workerinput", {}).get("workerid", "")
+    with EmbeddedPostgres(Home(home.root / "tests" / process), durable=False) as server:
         connections["default"].settings_dict.update(dj_database_url.parse(server.url))
         yield
 
