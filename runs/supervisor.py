@@ -1,6 +1,8 @@
 """The supervisor: one pass reconciles everything, is safe to repeat and safe to kill.
 
-One process leads, by an advisory lock that PostgreSQL frees when its session dies; any other is a hot spare.
+One process leads, by an advisory lock that PostgreSQL frees when its session dies; any other is a hot spare. A leader
+that stands still (stopped, or its machine gone without a word) asks nothing of the database: PostgreSQL ends its
+session then, and should it move again, its next statement fails before it can do anything.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from runs.receipt import note_sweeps
 
 log = logging.getLogger(__name__)
 TICK_SECONDS = 1.0
+SILENT_SECONDS = 10  # a leader whose session has been idle for so long leads no more; it looks each second
 LEADER_LOCK = 0x6465736B  # "desk"
 
 
@@ -69,10 +72,14 @@ def _alone(what: str) -> Iterator[None]:
 
 
 def lead() -> bool:
-    """Try to become, or stay, the one leader of this database session."""
+    """Try to become the one leader, with this database session, for as long as that is not idle for too long."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [LEADER_LOCK])
-        return bool(cursor.fetchone()[0])
+        if not cursor.fetchone()[0]:
+            return False
+        for limit in ("idle_session_timeout", "idle_in_transaction_session_timeout"):
+            cursor.execute("SELECT set_config(%s, %s, false)", [limit, f"{SILENT_SECONDS}s"])
+        return True
 
 
 def supervise(stopping: Callable[[], bool]) -> None:
@@ -87,14 +94,15 @@ def supervise(stopping: Callable[[], bool]) -> None:
 
 
 def _lead_while_connected(stopping: Callable[[], bool]) -> None:
-    leading = False
+    leading: object = None  # the database session that holds the lock
     for _ in listen_blocking(TICK_SECONDS):
         if stopping():
             return
-        if not leading:
-            leading = lead()  # taken once: the lock lives as long as this database session
-            if not leading:
+        if leading is None or leading is not connection.connection:
+            if not lead():  # taken once: the lock lives as long as this database session
+                leading = None
                 continue
+            leading = connection.connection
             log.info("Leading.")
             lease.grace()
         look()

@@ -87,6 +87,24 @@ def test_a_spare_supervisor_goes_on_where_the_leader_was_killed(rig: Rig, lab: L
     next_one.end()
 
 
+def test_a_spare_supervisor_goes_on_where_the_leader_stands_still(rig: Rig, lab: Lab) -> None:
+    leader, spare = rig.supervisor, rig.new_supervisor("stand-in")
+    spare.start()
+    run = lab.run("solved", parallel_copies=4, rounds=2)
+    until(lambda: rig.value("SELECT done FROM runs_run WHERE id = %s", run), 60, "the first attempts")
+    first = _leads(rig)
+    leader.freeze()
+    try:
+        second = until(lambda: _leads(rig) not in (None, first) and _leads(rig), 30, "the spare's lead")
+        solved_at_once(lab, run)
+    finally:
+        leader.thaw()
+    # What woke up knows that it leads no more, and goes on as a spare.
+    assert spare.end() == 0
+    until(lambda: _leads(rig) not in (None, first, second), 30, "the first one's new lead")
+    solved_at_once(lab, lab.run("solved"))
+
+
 def test_a_database_that_is_restarted_at_once_loses_nothing(rig: Rig, lab: Lab) -> None:
     run = lab.run("steady", parallel_copies=2)
     lab.await_playing(run, 2)
