@@ -24,6 +24,7 @@ never_stored = never_cache
 TABS: Final = (
     ("run", "Overview"),
     ("run-rollouts", "Rollouts"),
+    ("run-forks", "Forks"),
     ("run-computers", "Computers"),
     ("run-metrics", "Metrics"),
     ("run-events", "Events"),
@@ -71,6 +72,7 @@ def frame(request: WorkspaceRequest, run: Run, tab: str) -> dict[str, Any]:
                 f"{numbers[name]:,}" if name in numbers else "",
             )
             for name, word in TABS
+            if name != "run-forks" or run.spec["fork_copies"] > 1
         ],
         "held": held,
         "plan": sentences.plan(run),

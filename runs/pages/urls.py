@@ -7,6 +7,7 @@ from .caps import caps
 from .computers import computers
 from .configuration import configuration
 from .event_log import download, event_log
+from .forks import forks
 from .home import home
 from .metrics import metrics
 from .overview import overview
@@ -26,6 +27,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:number>/", overview, name="run"),
     path("runs/<int:number>/rollouts/", rollouts, name="run-rollouts"),
     path("runs/<int:number>/attempts.<export:form>", attempts_file, name="run-attempts-file"),
+    path("runs/<int:number>/forks/", forks, name="run-forks"),
     path("runs/<int:number>/computers/", computers, name="run-computers"),
     path("runs/<int:number>/metrics/", metrics, name="run-metrics"),
     path("runs/<int:number>/events/", event_log, name="run-events"),

@@ -118,6 +118,7 @@ PAGES: Final[dict[str, Page]] = {
     "run-rollouts": sees(MEMBERS),
     "run-attempts-file": sees(MEMBERS),
     "run-computers": sees(MEMBERS),
+    "run-forks": sees(MEMBERS),
     "run-metrics": sees(MEMBERS),
     "run-events": sees(MEMBERS),
     "run-events-download": sees(MEMBERS),
