@@ -21,6 +21,7 @@ from .config import Config
 from .engine.base import Engine, EngineError, EngineFacts, SavingEngine, SweepReport
 from .recorder import Recorder
 from .spool import Spool, SpoolFull, Taken
+from .states import States
 from .warm import Warmer
 
 log = logging.getLogger(__name__)
@@ -99,6 +100,7 @@ class Host:
         self._deadlines = threading.Event()  # some paid_until has changed
         can_save = isinstance(engine, SavingEngine) and config.warm
         self._warmer = Warmer(engine, self._closing) if can_save else None  # type: ignore[arg-type]
+        self._states = States(engine)
         self._keepers: list[threading.Thread] = []
         self.on_change: Callable[[], None] = lambda: None  # something held has changed
 
@@ -219,6 +221,9 @@ class Host:
             except SpoolFull as error:
                 log.error("the stop of %s cannot be answered: %s", stop.assignment, error)
 
+    def on_forget(self, forget: messages.Forget) -> None:
+        self._states.forget(forget.state)
+
     def on_stale(self, assignment: str, epoch: int | None) -> None:
         """The console has moved on from this lease: end the work, hold it no longer."""
         with self._lock:
@@ -265,6 +270,7 @@ class Host:
             swept_at=swept.at if swept else None,
             swept_left=len(swept.left) if swept else 0,
             disk_free_mb=shutil.disk_usage(self._config.home).free >> 20,
+            states=self._states.held(),
         )
 
     def held(self) -> list[messages.Held]:

@@ -46,6 +46,7 @@ class Listener(Protocol):
     def on_offer(self, offer: messages.Offer) -> None: ...
     def on_extend(self, extend: messages.Extend) -> None: ...
     def on_stop(self, stop: messages.Stop) -> None: ...
+    def on_forget(self, forget: messages.Forget) -> None: ...
     def on_stale(self, assignment: str, epoch: int | None) -> None:
         """The console no longer takes this assignment's word (any epoch's up to `epoch`, if one is named)."""
 
@@ -208,6 +209,8 @@ class Link:
                     self._listener.on_extend(message)
                 case messages.Stop():
                     self._listener.on_stop(message)
+                case messages.Forget():
+                    self._listener.on_forget(message)
                 case messages.Refused():
                     self._refused(message)
                 case messages.Welcome():

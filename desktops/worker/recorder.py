@@ -12,7 +12,10 @@ from desktops.protocol.attempt import (
     ComputerStarted,
     ComputerStopped,
     Evidence,
+    Forked,
+    PrefixEnded,
     SetupDone,
+    StateSaved,
     StepTaken,
     Verdict,
     Verifying,
@@ -26,7 +29,10 @@ Record = (
     | ComputerReady
     | ComputerStarted
     | ComputerStopped
+    | Forked
+    | PrefixEnded
     | SetupDone
+    | StateSaved
     | StepTaken
     | Verdict
     | Verifying
@@ -67,7 +73,7 @@ class Recorder:
             self._epoch,
             redact(record.model_dump(mode="json")),
             blobs=blobs if blobs is not None else _named(record),
-            last=isinstance(record, AttemptEnded),
+            last=isinstance(record, AttemptEnded | PrefixEnded),
             computer=computer,
         )
         self._blobs.settled(self._unnamed)
@@ -110,6 +116,8 @@ def redact(record: dict[str, Any]) -> dict[str, Any]:
 def _named(record: Record) -> list[str]:
     """Every digest a record names."""
     named = [record.screenshot] if hasattr(record, "screenshot") else []
+    if isinstance(record, StateSaved) and record.attestation is not None:
+        named.append(record.attestation.screenshot)
     if isinstance(record, Verdict):
         named += [digest for evidence in record.evidence for digest in evidence.artefacts.values()]
     return named
