@@ -16,6 +16,7 @@ from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.templatetags.deskyard import milliseconds
 from runs.models import AttemptTry, Step, TaskTally
 from runs.pages import sentences
+from runs.pages.forks import page_of, siblings
 from runs.pages.frame import never_stored, optional_address
 from runs.pages.loaders import attempt_or_404, base_template, run_or_404
 
@@ -100,6 +101,8 @@ def attempt(request: WorkspaceRequest, number: int, attempt: int) -> HttpRespons
         "ours": bool(sentences.OURS.intersection(one.invalid_reasons)),
         "reason_words": sentences.INVALID_REASONS,
         "task_url": optional_address("task", request.workspace.slug, run.task_set.name, one.task.task_id),
+        "siblings": siblings(run, one),
+        "forks_page": page_of(run, one),
         "is_live": not one.is_terminal,
     }
     reply = render(request, "runs/attempt.html", context)

@@ -97,6 +97,18 @@ def forks(request: WorkspaceRequest, number: int) -> HttpResponse:
     return render_tab(request, run, "run-forks", "runs/forks.html", context)
 
 
+def siblings(run: Run, one: Attempt) -> list[int]:
+    """Numbers of the other forks of its group; none where the run does not fork."""
+    each = run.spec["fork_copies"]
+    first = (one.number - 1) // each * each + 1
+    return [number for number in range(first, first + each) if number != one.number]
+
+
+def page_of(run: Run, one: Attempt) -> int:
+    """Of the tab Forks, where its group is drawn."""
+    return (one.number - 1) // run.spec["fork_copies"] // GROUPS + 1
+
+
 def groups(run: Run, first: int) -> list[Group]:
     """GROUPS of them after `first`, in the order of play: attempts of a group have neighbouring numbers, so this reads
     as few rows at any size."""

@@ -83,3 +83,16 @@ def test_before_the_first_round_it_says_so(workspace, member, client_for):
 def test_an_outsider_gets_404(workspace, outsider, other_workspace, client_for):
     run = forking(workspace)
     assert client_for(outsider).get(page(run)).status_code == 404
+
+
+def test_an_attempts_page_links_the_forks_that_share_its_prefix(workspace, member, client_for):
+    run = forking(workspace, tasks=2, finished=6)
+    fifth = run.attempts.get(number=5)
+    one = with_steps(fifth, {"action": "click", "x": 1, "y": 2}).try_rows.get()
+    one.steps.update(prefix=True)
+    text = client_for(member).get(f"/w/lab/runs/{run.number}/attempts/5/").content.decode()
+    for number in (4, 6):
+        assert f'/attempts/{number}/">{number}</a>' in text
+    assert "prefix, shared with" in text
+    assert "The prefix, played again" in text
+    assert f"{page(run)}?page=1" in text
