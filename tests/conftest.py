@@ -36,6 +36,7 @@ def _answers(url: str) -> bool:
 SERVICES = {"playing", "rig", "site"}  # fixtures: the whole product as processes, begun once a session
 
 
+@pytest.hookimpl(tryfirst=True)  # the groups are read by a hook of the same name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where several processes share the tests, one has those of whole services and one those on real desktops: what
     a session begins once is not begun twice. The rest goes to whoever is free."""

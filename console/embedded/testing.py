@@ -52,7 +52,7 @@ def test(home: Home, arguments: list[str]) -> int:
         if failed:
             terminal.line(f"Failed so far: {', '.join(failed)}. The tests run all the same.")
         code = subprocess.call(
-            ["setpriv", "--pdeathsig", "TERM", "--", sys.executable, "-m", "pytest", *arguments],
+            ["setpriv", "--pdeathsig", "TERM", "--", sys.executable, "-m", "pytest", *_shared(), *arguments],
             cwd=PROJECT,
             env=stage.environment,
             stdin=subprocess.DEVNULL,
@@ -66,6 +66,11 @@ def test(home: Home, arguments: list[str]) -> int:
         return 130
     finally:
         stage.close()
+
+
+def _shared() -> list[str]:
+    """Two processes share the tests where there are two processors; more would fight over the desktops."""
+    return ["-n", "2", "--dist", "loadgroup"] if len(os.sched_getaffinity(0)) > 1 else []
 
 
 def _run(checks: list[tuple[str, list[str]]], environment: dict[str, str], terminal: Terminal) -> list[str]:
