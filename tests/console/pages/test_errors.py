@@ -45,7 +45,14 @@ def test_an_error_leads_back_to_where_one_came_from(workspace, member, client_fo
         assert reply.status_code == status
         assert 'href="/w/lab/runs/?status=done"' in reply.content.decode()
     assert 'href="/w/lab/"' in client.get("/w/lab/runs/99/").content.decode()
-    for elsewhere in ("https://elsewhere.example/x", f"{here}/nowhere/", "//", "http://[", f"{here}//elsewhere.example"):
+    others = (
+        "https://elsewhere.example/x",
+        f"{here}/nowhere/",
+        "//",
+        "http://[",
+        f"{here}//elsewhere.example",
+    )
+    for elsewhere in others:
         text = client.get("/nowhere/", headers={"Referer": elsewhere}).content.decode()
         assert "Back</a>" not in text
 
