@@ -12,6 +12,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.test import Client
 from rest_framework.test import APIClient
+from xdist.scheduler import LoadScopeScheduling
 
 from console.actions.tokens import issue_token
 from console.actions.workspaces import create_workspace
@@ -33,19 +34,31 @@ def _answers(url: str) -> bool:
     return True
 
 
-SERVICES = {"playing", "rig", "site"}  # fixtures: the whole product as processes, begun once a session
+# Where several processes share the tests, each of these goes to one of them as a whole: what a session begins once, the
+# services and the real desktops, is not begun twice. The rest goes to whoever is free.
+TOGETHER = {
+    "services": ("tests/faults/", "tests/browser/"),
+    "desktops": (
+        "tests/console/embedded/test_up.py",
+        "tests/desktops/engine/",
+        "tests/desktops/guest/",
+        "tests/desktops/test_no_secret_in_a_desktop.py",
+        "tests/desktops/worker/test_real_desktop.py",
+        "tests/peers/",
+        "tests/runs/recipes/test_recipes_on_desktops.py",
+    ),
+}
 
 
-@pytest.hookimpl(tryfirst=True)  # the groups are read by a hook of the same name
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes share the tests, one has those of whole services and one those on real desktops: what
-    a session begins once is not begun twice. The rest goes to whoever is free."""
-    for item in items:
-        fixtures = set(getattr(item, "fixturenames", ()))
-        if fixtures & SERVICES:
-            item.add_marker(pytest.mark.xdist_group("services"))
-        elif "engine_address" in fixtures or item.get_closest_marker("desktop"):
-            item.add_marker(pytest.mark.xdist_group("desktops"))
+class _Together(LoadScopeScheduling):
+    """By the file and not by pytest-xdist's own mark, which pytest 9.2 and later do not let through."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((name for name, paths in TOGETHER.items() if nodeid.startswith(paths)), nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return _Together(config, log)
 
 
 @pytest.fixture(scope="session")
