@@ -15,7 +15,7 @@ from console.admin import ReadOnlyAdmin, ReadOnlyInline, record_change
 
 from .actions.rates import set_rate, set_worker_rate
 from .actions.templates import retire_template
-from .models import Assignment, Computer, ComputerTally, Template, TemplateVersion, Worker, WorkerRate
+from .models import Assignment, Computer, ComputerTally, State, Template, TemplateVersion, Worker, WorkerRate
 from .models.rate import LOWEST_RATE
 
 
@@ -169,6 +169,15 @@ class AssignmentAdmin(ReadOnlyAdmin):
     list_filter = ("kind", "status")
     search_fields = ("id", "subject")
     list_select_related = ("worker",)
+    show_full_result_count = False
+
+
+@admin.register(State)
+class StateAdmin(ReadOnlyAdmin):
+    list_display = ("name", "workspace", "worker", "origin", "status", "size_bytes", "made_at", "expires_at")
+    list_filter = ("origin", "status")
+    search_fields = ("id", "name", "label")
+    list_select_related = ("workspace", "worker")
     show_full_result_count = False
 
 

@@ -22,7 +22,7 @@ from PIL import Image
 from console.actions.blobs import store_blob
 from console.actions.budgets import open_budget
 from console.models import Blob, Membership, User, Workspace
-from desktops.models import Assignment, Computer, Template, TemplateVersion, Worker
+from desktops.models import Assignment, Computer, State, Template, TemplateVersion, Worker
 from runs.models import Attempt, AttemptTry, Event, Run, Step, Task, TaskSet
 
 PASSWORD = "correct horse battery"  # everybody's, in tests
@@ -311,6 +311,21 @@ class ComputerFactory(DjangoModelFactory[Computer]):
         self.workspace.last_computer_number += 1
         self.workspace.save(update_fields=["last_computer_number"])
         return int(self.workspace.last_computer_number)
+
+
+class StateFactory(DjangoModelFactory[State]):
+    """Held by its worker; by default what the forks of a run start from."""
+
+    class Meta:
+        model = State
+
+    worker = factory.SubFactory(WorkerFactory)
+    workspace = factory.SelfAttribute("worker.workspace")
+    origin = State.Origin.PREFIX
+    name = factory.LazyAttribute(lambda o: f"{o.origin}-{uuid.uuid4()}")
+    digest = factory.LazyAttribute(lambda o: f"sha256:{sha256(o.name)}")
+    size_bytes = 200_000_000
+    made_at = factory.LazyFunction(lambda: timezone.now() - timedelta(minutes=5))
 
 
 class AttemptTryFactory(DjangoModelFactory[AttemptTry]):

@@ -36,6 +36,10 @@ class Worker(models.Model):
     cpus = models.PositiveSmallIntegerField(default=0)
     memory_mb = models.PositiveIntegerField(default=0)
     disk_free_mb = models.PositiveIntegerField(default=0)
+    states_limit_mb = models.PositiveIntegerField(
+        default=0, help_text="Of disk, for all saved desktops together; 0: not said."
+    )
+    states_bytes = models.PositiveBigIntegerField(default=0, help_text="Of disk that saved desktops take.")
     images = models.JSONField(default=list, help_text="Template images on the host: name, version, digest.")
     connection = models.UUIDField(
         null=True, blank=True, help_text="The socket that speaks for it; the newest wins."
