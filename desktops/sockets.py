@@ -67,7 +67,7 @@ class WorkerConsumer(AsyncWebsocketConsumer):
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         if self.token is None:
             return
-        if text_data is None or len(text_data) > messages.MAX_FRAME:
+        if text_data is None or len(text_data.encode("utf-8", "surrogatepass")) > messages.MAX_FRAME:
             await self._refuse("too_large", f"Frames are JSON text of at most {messages.MAX_FRAME} bytes.")
             return
         try:

@@ -44,6 +44,15 @@ def main() -> int:
         parser.error(f"unknown: {' '.join(rest)}")
 
     home = Home.from_environment()
+    if options.verb in ("up", "worker", "test"):
+        try:
+            home.create()
+        except OSError as error:
+            parser.exit(
+                1,
+                f"Deskyard cannot write its data folder {home.root}: {error.strerror or error}.\n"
+                "  Make it writable, free some space, or set DESKYARD_HOME to another folder.\n",
+            )
     if getattr(options, "end_with_parent", False):
         end_with_parent()
     match options.verb:
@@ -83,7 +92,7 @@ def _play(home: Home, template: str, task_set: str) -> int:
 
 def _port(parser: argparse.ArgumentParser) -> int:
     text = os.environ.get("DESKYARD_PORT") or "8000"
-    if not text.isdigit() or not 1 <= int(text) <= 65535:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 65535:
         parser.error(f"DESKYARD_PORT is {text!r}; it must be a port number")
     return int(text)
 

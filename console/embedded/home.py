@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import secrets
+import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +19,9 @@ from typing import IO, Any
 
 LOCK_SECONDS = 0.3
 PROJECT = Path(__file__).resolve().parents[2]
+
+
+ROOM_BYTES = 256 << 20  # a new database and its first logs
 
 
 class AlreadyOwned(Exception):
@@ -58,8 +64,15 @@ class Home:
         return self.root / "worker-token"
 
     def create(self) -> None:
+        """Raises OSError where nothing can be written."""
         for folder in (self.logs, self.root / "static"):
             folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=self.root).close()
+        free = shutil.disk_usage(self.root).free
+        if free < ROOM_BYTES:
+            raise OSError(
+                errno.ENOSPC, f"only {free >> 20} MB are free, and it begins with {ROOM_BYTES >> 20} MB"
+            )
 
     def keys(self) -> dict[str, str]:
         """The console's keys as environment variables; made once and kept in secrets.json.

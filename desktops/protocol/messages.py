@@ -69,7 +69,7 @@ class Hello(_Message):
     protocol: int = PROTOCOL
     version: Text = Field(max_length=50)
     instance: UuidText = Field(description="UUID of the worker's spool: a new spool is a new instance.")
-    name: Text = Field(min_length=1, max_length=100)
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f\x85\u2028\u2029]*\z")
     engine: Literal["docker", "podman", "runc", "process", "fake"]
     engine_version: Text = Field(default="", max_length=50)
     isolation: Text = Field(default="", max_length=500, description="One sentence for the Workers page.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
@@ -13,12 +14,16 @@ from runs.models import Attempt, Event, Run, Task
 MOST = 2_147_483_647
 
 
+class WholeNumber(filters.NumberFilter):
+    field_class = forms.IntegerField
+
+
 class RunFilters(filters.FilterSet):
     status = filters.MultipleChoiceFilter(choices=Run.Status.choices, help_text="May be repeated.")
     kind = filters.ChoiceFilter(choices=Run.Kind.choices)
     stop_reason = filters.ChoiceFilter(choices=Run.StopReason.choices)
     name = filters.CharFilter(lookup_expr="icontains", help_text="A part of the name.")
-    number = filters.NumberFilter(min_value=1, max_value=MOST)
+    number = WholeNumber(min_value=1, max_value=MOST)
 
     class Meta:
         model = Run
@@ -32,7 +37,7 @@ class AttemptFilters(filters.FilterSet):
         choices=Attempt.Outcome.choices, null_label="none", null_value="none", help_text="none: no verdict."
     )
     task = filters.CharFilter(field_name="task__task_id")
-    round = filters.NumberFilter(min_value=1, max_value=MOST)
+    round = WholeNumber(min_value=1, max_value=MOST)
 
     class Meta:
         model = Attempt
@@ -40,13 +45,13 @@ class AttemptFilters(filters.FilterSet):
 
 
 class EventFilters(filters.FilterSet):
-    after = filters.NumberFilter(
+    after = WholeNumber(
         field_name="seq", lookup_expr="gt", min_value=0, max_value=2**62, help_text="Only what came later."
     )
     kind = filters.MultipleChoiceFilter(
         choices=[(kind, kind) for kind in KINDS], help_text="May be repeated."
     )
-    attempt = filters.NumberFilter(field_name="attempt_number", min_value=1, max_value=MOST)
+    attempt = WholeNumber(field_name="attempt_number", min_value=1, max_value=MOST)
 
     class Meta:
         model = Event

@@ -96,6 +96,8 @@ async def test_an_unknown_message_is_refused_and_the_connection_goes_on(
 async def test_an_oversized_message_is_refused(welcomed: WebsocketCommunicator) -> None:
     await welcomed.send_to(text_data=json.dumps({"type": "gossip", "text": "x" * messages.MAX_FRAME}))
     assert (await welcomed.receive_json_from(5))["code"] == "too_large"
+    await welcomed.send_to(text_data="é" * (messages.MAX_FRAME * 2 // 3))  # bytes count, not characters
+    assert (await welcomed.receive_json_from(5))["code"] == "too_large"
 
 
 async def test_a_report_on_somebody_elses_assignment_is_refused(welcomed: WebsocketCommunicator) -> None:
@@ -193,6 +195,7 @@ async def test_a_superseded_sockets_reports_are_not_taken(
         {"cpus": -1},
         {"memory_mb": 2**40},
         {"isolation": "i" * 501},
+        {"name": "two\nlines"},
     ],
 )
 async def test_a_hello_that_cannot_be_stored_is_told_so(

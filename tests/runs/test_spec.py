@@ -72,6 +72,10 @@ def test_a_name_is_one_line_of_what_can_be_seen(
     assert refused(workspace, {**good, "name": f"a {name} b"}) == {("name", "control_characters")}
 
 
+def test_a_name_of_nothing_visible_is_none(workspace: Workspace, good: dict[str, Any]) -> None:
+    assert refused(workspace, {**good, "name": "\u200b\u2060"}) == {("name", "control_characters")}
+
+
 def test_tasks_keep_the_order_of_the_document(workspace: Workspace, good: dict[str, Any]) -> None:
     checked = check({**good, "tasks": ["task-2", "task-1"]}, workspace=workspace)
     assert [task.task_id for task in checked.tasks] == ["task-2", "task-1"]

@@ -109,3 +109,28 @@ def test_a_console_without_keys_in_its_environment_makes_its_own_and_keeps_them(
         return done.stdout.split()
 
     assert keys() == keys() == list(Home(home).keys().values())
+
+
+def test_a_data_folder_that_cannot_be_written_is_told_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for verb in ("up", "worker"):
+        said = _embedded(verb, DESKYARD_HOME=str(tmp_path / "file" / "home"))
+        assert said.returncode == 1
+        assert "cannot write its data folder" in said.stderr
+        assert "DESKYARD_HOME" in said.stderr
+        assert "Traceback" not in said.stderr
+
+
+@pytest.mark.parametrize("port", ["²", "٣", "abc", "0", "65536"])
+def test_a_port_that_is_none_is_told(port: str, tmp_path: Path) -> None:
+    said = _embedded("up", DESKYARD_HOME=str(tmp_path), DESKYARD_PORT=port)
+    assert said.returncode == 2
+    assert "must be a port number" in said.stderr
+
+
+def _embedded(verb: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "console.embedded", verb]
+    environment = {**os.environ, **settings}
+    return subprocess.run(
+        command, cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )

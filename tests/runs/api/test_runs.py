@@ -61,6 +61,7 @@ def test_runs_can_be_filtered(api: Callable[..., APIClient], workspace: Workspac
         ("kind=nope", "kind"),
         ("number=x", "number"),
         ("number=0", "number"),
+        ("number=1.5", "number"),
         ("number=99999999999", "number"),
         ("name=%00", "name"),
         ("limit=0", "limit"),
