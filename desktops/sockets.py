@@ -23,7 +23,7 @@ from console.api.authentication import WorkspaceTokenAuthentication
 from console.api.problems import Problem
 from console.doorbell import switchboard
 from console.models import Scope, Token
-from desktops.actions import report
+from desktops.actions import report, states
 from desktops.models import Assignment, Worker
 from desktops.protocol import messages
 
@@ -53,6 +53,7 @@ class WorkerConsumer(AsyncWebsocketConsumer):
         self.token = await database_sync_to_async(_token)(headers.get(b"authorization", b""))
         self.connection = uuid.uuid4()
         self.sent: dict[str, tuple[int, Any, str]] = {}
+        self.forgetting: set[str] = set()  # told since the last list of states
         self.pusher: asyncio.Task[None] | None = None
         await self.accept()
         if self.token is None:
@@ -97,6 +98,7 @@ class WorkerConsumer(AsyncWebsocketConsumer):
             )
             held = {item.assignment for item in message.held}
             await self._push(held)
+            await self._states(message)
         else:
             applied = await database_sync_to_async(report.apply_report)(
                 worker=self.worker, connection=self.connection, report=message
@@ -167,6 +169,24 @@ class WorkerConsumer(AsyncWebsocketConsumer):
             elif before[1] != paid:
                 await self._send(messages.Extend(assignment=key, epoch=assignment.epoch, paid_until=paid))
             self.sent[key] = (assignment.epoch, paid, status)
+
+        await self._forget(await database_sync_to_async(states.to_forget)(self.worker))
+
+    async def _states(self, beat: messages.Heartbeat) -> None:
+        """The leases are renewed by now. What should be gone and is listed still is told to go again."""
+        if beat.states is None:
+            return
+        names = await database_sync_to_async(states.reconcile)(
+            self.worker, beat.states, limit_mb=beat.states_limit_mb
+        )
+        self.forgetting.clear()
+        await self._forget(names)
+
+    async def _forget(self, names: list[str]) -> None:
+        for name in names:
+            if name not in self.forgetting:
+                self.forgetting.add(name)
+                await self._send(messages.Forget(state=name))
 
     async def _send(self, message: Any) -> None:
         await self.send(text_data=message.model_dump_json())

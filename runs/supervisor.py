@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from console import presence
 from console.doorbell import listen_blocking
-from desktops.actions import computers, lease
+from desktops.actions import computers, lease, states
 from desktops.models import Assignment, Computer
 from runs.actions.advance import advance_run
 from runs.models import Run
@@ -38,7 +38,7 @@ def look() -> None:
 
 
 def one_pass() -> None:
-    """Lose what went quiet, settle what ended by itself, advance every run that has not ended.
+    """Lose what went quiet, settle what ended by itself, advance every run that has not ended, let go what has expired.
 
     Each of these is a transaction of its own, and one that breaks keeps none of the others waiting: it is in the
     log, and the next pass tries it again.
@@ -56,6 +56,8 @@ def one_pass() -> None:
     for run_id in Run.objects.active().order_by("created_at").values_list("pk", flat=True):
         with _alone(f"Advancing run {run_id}"):
             advance_run(run_id)
+    with _alone("Letting saved desktops go"):
+        states.expire()
     with _alone("Noting sweeps"):
         note_sweeps()
 
