@@ -136,7 +136,7 @@ def test_a_large_run_has_its_manifest_once_it_has_ended(
 def test_it_asks_the_database_as_often_for_many_attempts(run: Run, django_assert_num_queries: Any) -> None:
     run = Run.objects.select_related("workspace", "budget", "task_set", "template_version__template").get()
     for _ in range(2):
-        with django_assert_num_queries(15):
+        with django_assert_num_queries(20):
             provenance.statement(run)
         for attempt in AttemptFactory.create_batch(5, run=run, valid=True):
             StepFactory(attempt_try=AttemptTryFactory(attempt=attempt))
