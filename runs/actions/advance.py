@@ -269,7 +269,11 @@ def _status_of(run: Run, live: list[Assignment]) -> str:
         # Preparing and recovering end when a desktop of the run has shown a good screen.
         return S.RUNNING if run.status in (S.RUNNING, S.VERIFYING) or _has_ready_desktop(run) else run.status
     if run.verifying:
-        return S.VERIFYING if run.queued == 0 and run.status != S.PREPARING else run.status
+        if (
+            run.status == S.PREPARING
+        ):  # what is verified has been played, if too briefly for anybody to see it
+            return S.RUNNING
+        return S.VERIFYING if run.queued == 0 else run.status
     if run.status in (S.PREPARING, S.RUNNING, S.VERIFYING) and not able_workers(run):
         return S.RECOVERING
     return run.status

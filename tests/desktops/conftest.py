@@ -86,7 +86,11 @@ def basic(engine: Engine, image: Callable[[str], str]) -> Iterator[Computer]:
 def guest(basic: Computer) -> Iterator[Guest]:
     """The module's desktop; its windows are closed and its desktop folder emptied after each test."""
     yield basic.guest
-    basic.guest.run("pkill -x mousepad; pkill -x xfce4-terminal; rm -rf ~/Desktop/* ~/scratch")
+    # Until they are gone: one that is ending would still take the next one's file, and show no window for it.
+    basic.guest.run(
+        "for i in $(seq 100); do pkill -x 'mousepad|xfce4-terminal' || break; sleep 0.05; done;"
+        " rm -rf ~/Desktop/* ~/scratch"
+    )
     end_windows(basic.guest)
 
 

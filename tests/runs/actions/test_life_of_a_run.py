@@ -50,6 +50,21 @@ def test_a_run_is_running_once_a_desktop_is_ready(new_run: NewRun, worker: Paper
     assert fresh(run).status == "running"
 
 
+def test_a_run_that_is_seen_only_while_it_is_verified_has_been_running(
+    new_run: NewRun, worker: PaperWorker
+) -> None:
+    run = new_run()
+    one_pass()
+    for assignment in worker.offered():
+        worker.start(assignment)
+        worker.say(assignment, {"kind": "verifying"})
+    seen = []
+    for _ in range(2):
+        one_pass()
+        seen.append(fresh(run).status)
+    assert seen == ["running", "verifying"]
+
+
 def test_the_counts_add_up_at_every_moment(new_run: NewRun, worker: PaperWorker) -> None:
     run = new_run(rounds=2)
     for _ in range(4):
