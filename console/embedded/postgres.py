@@ -26,7 +26,7 @@ from urllib.parse import quote
 import psycopg
 
 from .home import AlreadyOwned, Home, owned, write_private
-from .processes import end_process, is_running, wait_for_end
+from .processes import end_process, is_running, pids_in, wait_for_end
 
 DATABASE = "deskyard"
 SYSTEM_USER = "pgserver"
@@ -190,7 +190,16 @@ class EmbeddedPostgres:
             if not wait_for_end(pid, seconds=15):
                 os.kill(pid, signal.SIGKILL)
                 wait_for_end(pid, seconds=5)
+        self._end_orphans()
         pid_file.unlink(missing_ok=True)
+
+    def _end_orphans(self) -> None:
+        """What a killed server started holds its shared memory until it notices, and no new one starts."""
+        for pid in pids_in(self.data.resolve(), "postgres"):
+            if not wait_for_end(pid, seconds=5):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                wait_for_end(pid, seconds=5)
 
     def _is_our_server(self, pid: int) -> bool:
         try:

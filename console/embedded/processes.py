@@ -30,6 +30,20 @@ def wait_for_end(pid: int, *, seconds: float) -> bool:
         os.close(handle)
 
 
+def pids_in(folder: Path, program: str) -> list[int]:
+    """The processes of this program that work in this folder, as far as this account may see."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if (entry / "cwd").readlink() == folder and (entry / "comm").read_text().strip() == program:
+                found.append(int(entry.name))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
 def end_process(
     process: subprocess.Popen[bytes], signals: Iterable[signal.Signals], *, seconds: float
 ) -> int:

@@ -19,12 +19,13 @@ def test_one_thread_after_another_gets_the_same_session(monkeypatch: pytest.Monk
     use_pool()
     # Only new threads' connections are made from these settings; the test's own stays as it is.
     sessions: list[int] = []
-    for _ in range(3):
+    for _ in range(12):
         thread = threading.Thread(target=_ask, args=[sessions])
         thread.start()
         thread.join()
-    assert len(sessions) == 3
-    assert len(set(sessions)) <= 2  # as many as are always there
+    assert len(sessions) == 12
+    # Two are always there; a thread that comes before one is back gets one more.
+    assert len(set(sessions)) < 6
 
 
 def _ask(sessions: list[Any]) -> None:

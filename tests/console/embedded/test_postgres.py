@@ -56,6 +56,22 @@ def test_a_server_that_was_killed_starts_again_with_its_data(home: Home) -> None
         assert run(second.url, "SELECT count(*) FROM kept") == [(0,)]
 
 
+def test_a_session_that_outlives_its_killed_server_does_not_keep_the_next_from_starting(home: Home) -> None:
+    first = EmbeddedPostgres(home, durable=False)
+    first.start()
+    assert first.pid is not None
+    with psycopg.connect(first.url) as connection:
+        session = connection.info.backend_pid
+        os.kill(session, signal.SIGSTOP)
+        os.kill(first.pid, signal.SIGKILL)
+        wait_for_end(first.pid, seconds=5)
+        first.stop()
+        assert is_running(session)
+        with server(home) as second:
+            assert run(second.url, "SELECT 1") == [(1,)]
+        assert not is_running(session)
+
+
 def test_a_server_that_died_is_noticed_and_started_again(home: Home) -> None:
     with EmbeddedPostgres(home) as running:
         run(running.url, "CREATE TABLE kept (n int)")
