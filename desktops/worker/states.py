@@ -31,7 +31,15 @@ class States:
             log.info("the saved desktops cannot be listed just now: %s", error)
             return None
         return [
-            HeldState(name=state.name, digest=state.digest, size_bytes=state.size_bytes) for state in states
+            HeldState(
+                name=state.name,
+                digest=state.digest,
+                size_bytes=state.size_bytes,
+                image=state.image,
+                made_at=state.made_at,
+                used_at=state.used_at,
+            )
+            for state in states
         ]
 
     def forget(self, name: str) -> None:

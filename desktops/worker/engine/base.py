@@ -56,6 +56,9 @@ class SavedState:
     digest: str
     size_bytes: int
     image_id: str
+    image: str  # as in the DeskSpec it was made by
+    made_at: datetime
+    used_at: datetime | None = None  # when one was last started from it
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,15 @@ from desktops.worker.recorder import Recorder
 from desktops.worker.spool import Spool
 from desktops.worker.states import States
 
-DIGEST = "sha256:" + "a" * 64
+DIGEST, RECIPE = "sha256:" + "a" * 64, "sha256:" + "b" * 64
+MADE_AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Shelf:
     """The part of a saving engine that keeps states; whatever else is asked of it is an error."""
 
     def __init__(self) -> None:
-        self.kept = {"prefix-1": SavedState("prefix-1", DIGEST, 5, DIGEST)}
+        self.kept = {"prefix-1": SavedState("prefix-1", DIGEST, 5, DIGEST, RECIPE, made_at=MADE_AT)}
         self.forgotten = threading.Event()
         self.broken = False
 
@@ -50,6 +51,7 @@ def shelf() -> Shelf:
 def test_all_saved_desktops_are_told(shelf):
     (held,) = States(shelf).held() or []
     assert (held.name, held.digest, held.size_bytes) == ("prefix-1", DIGEST, 5)
+    assert (held.image, held.made_at, held.used_at) == (RECIPE, MADE_AT, None)
 
 
 def test_states_that_cannot_be_listed_are_not_said_to_be_none(shelf):

@@ -1,7 +1,8 @@
 """Desktops on runc and overlay mounts, under one folder of the worker's home.
 
     layers/IMAGE/N      links to the image's layers, as the container engine keeps them
-    boxes/COMPUTER/     one desktop: config.json, upper and work (what it wrote), root (mounted), image, started
+    boxes/COMPUTER/     one desktop: config.json, upper and work (what it wrote), root (mounted), image and recipe
+                        (what it was made of), started
     states/IMAGE/       a live desktop of that image, saved: its processes, what it wrote
     runc/               runc's own notes
 
@@ -60,6 +61,7 @@ class RuncDesk:
         self.restored = restored
         self._started_at = _started(folder)
         self._image_id = _read(folder / "image")
+        self.image = _read(folder / "recipe")
 
     @property
     def ref(self) -> str:
@@ -218,7 +220,11 @@ class RuncEngine:
             raise EngineError("a desktop with a network cannot be saved")
         upper, place = desk.folder / "upper", self._states.place(name)
         state = self._states.store(
-            name, desk.image_id, upper, lambda images: self._runc.save(desk.ref, images)
+            name,
+            image_id=desk.image_id,
+            image=desk.image,
+            upper=upper,
+            save=lambda images: self._runc.save(desk.ref, images),
         )
         if resume:
             self._runc.end(desk.ref)  # runc keeps a note of what it has saved
@@ -236,6 +242,7 @@ class RuncEngine:
         name = spec.state or warm_state(spec.image)
         found = self._states.find(name)
         if found is not None and found.image_id == image.id:
+            self._states.use(name)
             return self._states.place(name)
         if spec.state:
             raise StateMissing(f"the saved desktop {name} is not on this machine")
@@ -278,6 +285,7 @@ class RuncEngine:
             command=command,
         )
         (folder / "image").write_text(image.id)
+        (folder / "recipe").write_text(spec.image)
         (folder / "config.json").write_text(json.dumps(made))
         overlay.mount(layers, folder / "upper", folder / "work", root)
 

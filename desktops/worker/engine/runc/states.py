@@ -8,7 +8,9 @@ import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from desktops.worker.engine.base import EngineError, SavedState
 
@@ -23,6 +25,7 @@ class States:
     NAME/images/    CRIU's images
     NAME/upper/     what the desktop wrote over its image
     NAME/state      what it is, as JSON
+    NAME/used       its time is when one was last started from it
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,16 +36,25 @@ class States:
         return self._folder / name
 
     def find(self, name: str) -> SavedState | None:
+        place = self.place(name)
         try:
-            return SavedState(**json.loads((self.place(name) / "state").read_text()))
+            told = json.loads((place / "state").read_text())
         except FileNotFoundError:
             return None
+        made_at = datetime.fromisoformat(told.pop("made_at"))
+        return SavedState(**told, made_at=made_at, used_at=_changed(place / "used"))
 
     def all(self) -> list[SavedState]:
         found = (self.find(place.name) for place in sorted(self._folder.iterdir()))
         return [state for state in found if state is not None]
 
-    def store(self, name: str, image_id: str, upper: Path, save: Callable[[Path], None]) -> SavedState:
+    def use(self, name: str) -> None:
+        """A desktop is being started from it."""
+        (self.place(name) / "used").touch()
+
+    def store(
+        self, name: str, *, image_id: str, image: str, upper: Path, save: Callable[[Path], None]
+    ) -> SavedState:
         """`save` writes the processes, which ends them, to a folder; then nothing changes `upper` any more.
 
         Raises EngineError and keeps nothing.
@@ -53,8 +65,8 @@ class States:
             making.mkdir(mode=0o700)
             save(making / "images")
             copy(upper, making / "upper")
-            state = SavedState(name, *_weigh(making), image_id)
-            (making / "state").write_text(json.dumps(asdict(state)))
+            state = SavedState(name, *_weigh(making), image_id, image, made_at=datetime.now(UTC))
+            (making / "state").write_text(json.dumps(_told(state)))
             self.forget(name)
             making.rename(self.place(name))
         except BaseException as error:
@@ -74,6 +86,19 @@ def copy(source: Path, target: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise EngineError(f"what a desktop wrote could not be copied: {done.stderr.strip()[-300:]}")
+
+
+def _told(state: SavedState) -> dict[str, Any]:
+    told = asdict(state)
+    del told["used_at"]
+    return told | {"made_at": state.made_at.isoformat()}
+
+
+def _changed(path: Path) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except FileNotFoundError:
+        return None
 
 
 def _weigh(folder: Path) -> tuple[str, int]:
