@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import socket
 import threading
 import time
+import weakref
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal
@@ -16,6 +19,7 @@ from .guest_client import Guest, GuestError, GuestUnreachable, wait_ready
 log = logging.getLogger(__name__)
 
 START_SECONDS = 60.0
+SCREEN_SECONDS = 5.0
 KEEPALIVE_SECONDS = 5.0
 RESTORED_SILENCE_SECONDS = 15.0
 SAVE_TRIES, SAVE_AGAIN_SECONDS = 3, 0.3
@@ -49,6 +53,8 @@ class Computer:
         self._stopping = threading.Event()
         self._stop_lock = threading.Lock()
         self._keeper: threading.Thread | None = None
+        self._screens: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._screens_lock = threading.Lock()
 
     @property
     def guest(self) -> Guest:
@@ -125,7 +131,7 @@ class Computer:
             raise EngineError("this engine cannot save a live desktop")
         # One that comes back, and whose worker is killed before it said how long it may live, ends by itself soon.
         self.guest.set_silence_limit(RESTORED_SILENCE_SECONDS)
-        with self.guest.silence():
+        with self.guest.silence(), self._unseen():
             state = self._insist_on_saving(self.engine, self._desk, name, resume)
         if resume:
             self.guest.set_silence_limit(self.spec.silence_seconds)
@@ -141,6 +147,24 @@ class Computer:
                     raise
                 log.info("saving desktop %s is tried again: %s", self.id, error)
         raise AssertionError("the last try returns or raises")
+
+    def screen(self, timeout: float = SCREEN_SECONDS) -> socket.socket:
+        """A connection to its screen, which speaks RFB; saving the desktop breaks it. Raises OSError."""
+        with self._screens_lock:
+            if self._desk is None:
+                raise ConnectionRefusedError("the desktop has not been started")
+            connection = self._desk.connect(timeout, "rfb")
+            self._screens.add(connection)
+        return connection
+
+    @contextlib.contextmanager
+    def _unseen(self) -> Iterator[None]:
+        """Nobody may be connected to a desktop that is saved: whoever watches is cut off, and may come back."""
+        with self._screens_lock:
+            for connection in self._screens:
+                with contextlib.suppress(OSError):  # it has ended by itself
+                    connection.shutdown(socket.SHUT_RDWR)
+            yield
 
     def set_paid_until(self, at: datetime) -> None:
         """Move the instant at which the desktop ends itself. Raises GuestError."""

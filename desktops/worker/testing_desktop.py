@@ -10,6 +10,7 @@ import base64
 import io
 import json
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Container
@@ -24,6 +25,7 @@ from .engine.base import (
     Desk,
     DeskSpec,
     DeskState,
+    Door,
     EngineError,
     EngineFacts,
     Image,
@@ -32,6 +34,7 @@ from .engine.base import (
     SweepReport,
 )
 
+SERVER_INIT = struct.pack(">HHBBBBHHHBBB3xI4s", 1920, 1080, 32, 24, 0, 1, 255, 255, 255, 16, 8, 0, 4, b"Fake")
 TYPED = "/home/user/typed.txt"
 IMAGE = Image("basic", 1, "sha256:" + "0" * 64)
 COLOURS = [(r, g, b) for r in (40, 140, 230) for g in (40, 140, 230) for b in (40, 140, 230)]
@@ -51,6 +54,7 @@ class FakeDesk:
         self.actions: list[dict[str, Any]] = []
         self.paid_until: float | None = spec.paid_until.timestamp() if spec.paid_until else None
         self.silent = False
+        self.heard = bytearray()  # of RFB messages, after the handshake
         self.gone = False
         self._on_call = on_call
         self._ends: set[socket.socket] = set()
@@ -59,14 +63,15 @@ class FakeDesk:
     def state(self) -> DeskState:
         return "gone" if self.gone else "running"
 
-    def connect(self, timeout: float) -> socket.socket:
+    def connect(self, timeout: float, door: Door = "agent") -> socket.socket:
         if self.gone or self.silent:
             raise ConnectionRefusedError("nobody listens in this desktop")
         ours, theirs = socket.socketpair()
         ours.settimeout(timeout)
         with self._lock:
             self._ends.add(theirs)
-        threading.Thread(target=self._serve, args=(theirs,), name=self.ref, daemon=True).start()
+        serve = self._serve if door == "agent" else self._show
+        threading.Thread(target=serve, args=(theirs,), name=self.ref, daemon=True).start()
         return ours
 
     def logs(self) -> str:
@@ -95,6 +100,22 @@ class FakeDesk:
             _Handler(end, self)
         except OSError:
             return  # the desktop broke off in the middle, as asked
+        finally:
+            with self._lock:
+                self._ends.discard(end)
+            end.close()
+
+    def _show(self, end: socket.socket) -> None:
+        """The screen: RFB's handshake, then every message that comes is kept, and none is answered."""
+        try:
+            for said, length in ((b"RFB 003.008\n", 12), (b"\x01\x01", 1), (bytes(4), 1), (SERVER_INIT, 0)):
+                end.sendall(said)
+                if length and len(end.recv(length, socket.MSG_WAITALL)) < length:
+                    return
+            while heard := end.recv(65536):
+                self.heard += heard
+        except OSError:
+            return
         finally:
             with self._lock:
                 self._ends.discard(end)

@@ -19,6 +19,8 @@ IMAGE_REPOSITORY = "localhost/deskyard"
 EngineName = Literal["docker", "podman", "runc", "process", "fake"]
 # What the engine says of a desktop. "created" exists but has not been started; "gone" does not exist.
 DeskState = Literal["created", "running", "exited", "gone"]
+# Who listens in a desktop: its guest agent, and its screen, which speaks RFB. The socket is DOOR.sock.
+Door = Literal["agent", "rfb"]
 
 
 class EngineError(Exception):
@@ -129,8 +131,9 @@ class Desk(Protocol):
         """Ask the engine. Raises EngineError when it does not answer."""
         ...
 
-    def connect(self, timeout: float) -> socket.socket:
-        """A connected socket to the guest agent. Raises OSError (also TimeoutError) when there is none."""
+    def connect(self, timeout: float, door: Door = "agent") -> socket.socket:
+        """A connected socket to the guest agent, or to the screen. Raises OSError (also TimeoutError) when there is
+        none."""
         ...
 
     def logs(self) -> str:

@@ -25,6 +25,7 @@ from .base import (
     Desk,
     DeskSpec,
     DeskState,
+    Door,
     EngineError,
     EngineFacts,
     Image,
@@ -35,9 +36,9 @@ from .base import (
 
 log = logging.getLogger(__name__)
 
-AGENT_SOCKET = ("run", "deskyard", "agent.sock")
+RUN = ("run", "deskyard")
 CALL_SECONDS = 60
-SESSION_LOG = ("run", "deskyard", "session.log")
+SESSION_LOG = (*RUN, "session.log")
 PIDS = 1024
 MEMORY_PER_SLOT_MB = 3072
 OPEN_FILES = 4096
@@ -87,12 +88,12 @@ class ContainerDesk:
         state = self._inspect()
         return STATES.get(str(state.get("Status", "")), "exited") if state is not None else "gone"
 
-    def connect(self, timeout: float) -> socket.socket:
+    def connect(self, timeout: float, door: Door = "agent") -> socket.socket:
         """Through /proc/PID/root: no port, no network, and no link in the desktop is followed."""
         try:
-            return connect_in(self._pid or self.pid(), timeout)
+            return connect_in(self._pid or self.pid(), timeout, door)
         except (FileNotFoundError, ProcessLookupError, ConnectionRefusedError):
-            return connect_in(self.pid(), timeout)  # it may have been restored with another pid
+            return connect_in(self.pid(), timeout, door)  # it may have been restored with another pid
 
     def logs(self) -> str:
         try:
@@ -340,11 +341,11 @@ def open_in(pid: int, path: tuple[str, ...], flags: int) -> Iterator[int]:
         os.close(current)
 
 
-def connect_in(pid: int, timeout: float) -> socket.socket:
-    """Connect to the agent's socket in the root of that process."""
-    with open_in(pid, AGENT_SOCKET, os.O_PATH) as descriptor:
+def connect_in(pid: int, timeout: float, door: Door) -> socket.socket:
+    """Connect to that door's socket in the root of that process."""
+    with open_in(pid, (*RUN, f"{door}.sock"), os.O_PATH) as descriptor:
         if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-            raise ConnectionRefusedError("what is at the agent's place is no socket")
+            raise ConnectionRefusedError(f"what is at the place of {door}.sock is no socket")
         connection = socket.socket(socket.AF_UNIX)
         try:
             connection.settimeout(timeout)

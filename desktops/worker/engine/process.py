@@ -26,6 +26,7 @@ from .base import (
     Desk,
     DeskSpec,
     DeskState,
+    Door,
     EngineError,
     EngineFacts,
     Image,
@@ -108,13 +109,13 @@ class ProcessDesk:
             return "running" if self._process.poll() is None else "exited"
         return "running" if _started(self._record["pid"]) == self._record["ticks"] else "exited"
 
-    def connect(self, timeout: float) -> socket.socket:
+    def connect(self, timeout: float, door: Door = "agent") -> socket.socket:
         if _read_record() != self._record:
             raise ConnectionRefusedError("the desktop is gone")
         connection = socket.socket(socket.AF_UNIX)
         try:
             connection.settimeout(timeout)
-            connection.connect(str(RUN / "agent.sock"))
+            connection.connect(str(RUN / f"{door}.sock"))
         except BaseException:
             connection.close()
             raise

@@ -30,6 +30,7 @@ from desktops.worker.engine.base import (
     Desk,
     DeskSpec,
     DeskState,
+    Door,
     EngineError,
     EngineFacts,
     Image,
@@ -86,8 +87,8 @@ class RuncDesk:
             return "gone"
         return "exited" if (self.folder / "started").exists() else "created"
 
-    def connect(self, timeout: float) -> socket.socket:
-        return connect_in(self.pid(), timeout)
+    def connect(self, timeout: float, door: Door = "agent") -> socket.socket:
+        return connect_in(self.pid(), timeout, door)
 
     def logs(self) -> str:
         try:
