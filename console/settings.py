@@ -271,6 +271,8 @@ SPECTACULAR_SETTINGS = {
         "RunKind": "runs.models.run.Run.Kind",
         "AttemptStatus": "runs.models.attempt.Attempt.Status",
         "TemplateStatus": "desktops.models.template.TemplateVersion.Status",
+        "StateStatus": "desktops.models.state.State.Status",
+        "StateOrigin": "desktops.models.state.State.Origin",
     },
 }
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from datetime import datetime
 from typing import Any, Final
 
 from django.core.exceptions import FieldDoesNotExist, ValidationError
 from django.db import models
 from django.db.models import Q, QuerySet
+from django.utils.timezone import is_naive
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -81,7 +83,7 @@ class Pages(BasePagination):
             return None
         last = self.rows[-1]
         values = [_value(last, name.lstrip("-")) for name in self.key]
-        cursor = base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
+        cursor = base64.urlsafe_b64encode(json.dumps(values, default=str).encode()).decode().rstrip("=")
         return str(replace_query_param(self.request.build_absolute_uri(), "cursor", cursor))
 
 
@@ -102,13 +104,14 @@ def _value(row: Any, path: str) -> Any:
 
 
 def _beyond(key: tuple[str, ...], values: list[Any]) -> Q:
-    """Rows after `values`: k1 > v1, or k1 = v1 and k2 > v2, …"""
-    beyond, same = Q(), Q()
+    """Rows after `values`: k1 > v1, or k1 = v1 and k2 > v2, …; k1 ≥ v1 says again where an index has to begin."""
+    beyond, same, start = Q(), Q(), Q()
     for name, value in zip(key, values, strict=True):
-        field = name.lstrip("-")
-        beyond |= same & Q(**{f"{field}__{'lt' if name.startswith('-') else 'gt'}": value})
+        field, way = name.lstrip("-"), "lt" if name.startswith("-") else "gt"
+        start = start or Q(**{f"{field}__{way}e": value})
+        beyond |= same & Q(**{f"{field}__{way}": value})
         same &= Q(**{field: value})
-    return beyond
+    return start & beyond
 
 
 def _read(cursor: str, key: tuple[str, ...], model: type[models.Model]) -> list[Any]:
@@ -138,6 +141,8 @@ def _of_type(field: models.Field[Any, Any], value: Any) -> Any:
     field.run_validators(value)
     if isinstance(value, str):
         value.encode()
+    if isinstance(value, datetime) and is_naive(value):
+        raise ValueError("not a moment")
     return value
 
 

@@ -53,7 +53,9 @@ class ApiSchema(AutoSchema):
 
     def _problem_codes(self) -> set[str]:
         codes = set(getattr(self.view, "problems", ()))
-        if self.method == "GET" and {"POST", "PUT", "PATCH"} & set(getattr(self.view, "scopes", ())):
+        if self.method == "GET" and {"POST", "PUT", "PATCH", "DELETE"} & set(
+            getattr(self.view, "scopes", ())
+        ):
             codes.discard("409")  # of what changes something at the same address
         if self.view.authentication_classes:
             codes |= {"400", "401", "403"}

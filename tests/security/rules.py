@@ -142,6 +142,8 @@ API: Final[dict[str, dict[str, str | None]]] = {
     "api-worker-blob": {"PUT": "workers:connect", "HEAD": "workers:connect"},
     "api-templates": {"GET": "runs:read"},
     "api-workers": {"GET": "runs:read"},
+    "api-states": {"GET": "computers:read"},
+    "api-state": {"GET": "computers:read", "DELETE": "computers:write"},
     "api-task-sets": {"GET": "runs:read"},
     "api-tasks": {"GET": "runs:read"},
     "api-runs": {"GET": "runs:read", "POST": "runs:write"},
@@ -160,8 +162,13 @@ API: Final[dict[str, dict[str, str | None]]] = {
 }
 # What is sent with a call that wants more than an empty object.
 BODIES: Final[dict[tuple[str, str], dict[str, Any]]] = {("api-run", "PATCH"): {"spend_cap_usd": "0.75"}}
-# Verbs that also ask who the token's person is: a member's token does them to the member's own runs only.
-API_FOR_CREATORS: Final = {("api-run", "PATCH"), ("api-run-cancel", "POST"), ("api-run-retry", "POST")}
+# Verbs that also ask who the token's person is.
+API_FOR: Final = {
+    ("api-run", "PATCH"): CREATORS,
+    ("api-run-cancel", "POST"): CREATORS,
+    ("api-run-retry", "POST"): CREATORS,
+    ("api-state", "DELETE"): MANAGERS,
+}
 
 # Those of a route that may listen: people by cookie, or "token" with workers:connect.
 SOCKETS: Final[dict[str, frozenset[str]]] = {

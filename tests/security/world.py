@@ -15,7 +15,7 @@ from console.actions.tokens import issue_token
 from console.actions.webhooks import add_webhook
 from console.actor import Actor
 from console.models import Delivery, Invitation, Token, User, Webhook, Workspace
-from desktops.models import Worker
+from desktops.models import State, Worker
 from runs.models import Attempt, Run
 from tests.factories import (
     AttemptFactory,
@@ -23,6 +23,7 @@ from tests.factories import (
     EventFactory,
     MembershipFactory,
     RunFactory,
+    StateFactory,
     StepFactory,
     TaskSetFactory,
     TemplateVersionFactory,
@@ -45,6 +46,7 @@ class World:
     run: Run
     attempt: Attempt
     worker: Worker
+    state: State
     token: Token
     webhook: Webhook
     delivery: Delivery
@@ -63,6 +65,11 @@ class World:
         (kinds,) = [pattern.converters for pattern in patterns() if pattern.name == name]
         return reverse(name, kwargs={kind: self._value(name, kind, persona) for kind in kinds})
 
+    def _id(self, name: str) -> Any:
+        if name == "api-state":
+            return self.state.pk
+        return self.attempt.pk if name in OF_ATTEMPTS else self.run.pk
+
     def _value(self, name: str, kind: str, persona: str) -> Any:
         return {
             "workspace": self.workspace.slug,
@@ -70,7 +77,7 @@ class World:
                 name, self.run.number
             ),
             "attempt": self.attempt.number,
-            "id": self.attempt.pk if name in OF_ATTEMPTS else self.run.pk,
+            "id": self._id(name),
             "sha256": self.sha256,
             "token_key": self.token.token_key,
             # Leaving is everybody's; the rest is done to a member.
@@ -132,12 +139,14 @@ def build(workspace: Workspace, owner: User, admin: User, member: User, outsider
     invitation, link = invite(
         workspace=workspace, email="nora@example.test", role="member", actor=Actor.person(owner)
     )
+    worker = WorkerFactory(workspace=workspace)
     return World(
         workspace=workspace,
         people={"owner": owner, "admin": admin, "member": member, "creator": creator, "outsider": outsider},
         run=run,
         attempt=attempt,
-        worker=WorkerFactory(workspace=workspace),
+        worker=worker,
+        state=StateFactory(worker=worker),
         token=token,
         webhook=webhook,
         delivery=delivery,
