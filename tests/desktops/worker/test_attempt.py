@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from desktops.protocol.attempt import AttemptOrder, record_adapter
-from desktops.worker import attempt
+from desktops.worker import session
 from desktops.worker.attempt import AttemptRun
 from desktops.worker.blobs import BlobStore
 from desktops.worker.recorder import Recorder
@@ -63,7 +63,7 @@ class Table:
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    monkeypatch.setattr(attempt, "INSIST_SECONDS", 0.02)
+    monkeypatch.setattr(session, "INSIST_SECONDS", 0.02)
     table = Table(tmp_path)
     yield table
     table.spool.close()
