@@ -115,6 +115,13 @@ class ComputerReady(_Record):
     seconds: float = Field(description="From the start call until the first good screenshot.")
 
 
+class TakenOver(_Record):
+    """A person acts on the desktop from now on. Whatever comes, the attempt has no verdict: `human_intervened`."""
+
+    kind: Literal["taken_over"] = "taken_over"
+    by: str
+
+
 class ComputerStopped(_Record):
     """The desktop was observed to be gone at `at`: money ends here."""
 
@@ -236,6 +243,7 @@ AttemptRecord = Annotated[
     | StateSaved
     | Forked
     | StepTaken
+    | TakenOver
     | Verifying
     | Verdict
     | AttemptEnded,

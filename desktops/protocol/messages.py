@@ -156,6 +156,21 @@ class Forget(_Message):
     state: str
 
 
+class OpenView(_Message):
+    """Somebody wants to see a desktop: dial `/ws/worker/tunnel/VIEW`, and through it pass on what its screen says.
+
+    With `drives` they act on it themselves: what plays on it stops first, for good.
+    """
+
+    type: Literal["open_view"] = "open_view"
+    view: str
+    assignment: str
+    epoch: int
+    computer: str
+    drives: bool = False
+    by: str = Field(default="", description="Who drives, for the log.")
+
+
 class Acknowledge(_Message):
     """Everything up to `applied` is stored; the spool may forget it."""
 
@@ -182,7 +197,35 @@ class Refused(_Message):
 
 FromWorker = Annotated[Hello | Heartbeat | Report, Field(discriminator="type")]
 FromConsole = Annotated[
-    Welcome | Offer | Extend | Stop | Forget | Acknowledge | Refused, Field(discriminator="type")
+    Welcome | Offer | Extend | Stop | Forget | OpenView | Acknowledge | Refused, Field(discriminator="type")
 ]
 from_worker: TypeAdapter[FromWorker] = TypeAdapter(FromWorker)
 from_console: TypeAdapter[FromConsole] = TypeAdapter(FromConsole)
+
+
+# ── a view's tunnel ───────────────────────────────────────────────────────────────────────────────────────────────
+# Binary frames are RFB between browser and screen. Text frames are one of these. Either side counts what it has got,
+# and the other keeps at most a window's bytes on the way, so that nobody's memory fills for somebody slow.
+
+ELSEWHERE = 4421  # the console's code to the worker: another of its processes holds the browser
+VIEW_FRAME = 64 << 10  # bytes of pixels in one frame
+VIEW_WINDOW = 1 << 20  # bytes of pixels on the way to a browser
+INPUT_FRAME = 128 << 10  # bytes of a browser's frame
+INPUT_WINDOW = 256 << 10  # bytes on the way to a screen; whoever sends more is no person
+
+
+class Seen(_Message):
+    type: Literal["seen"] = "seen"
+    bytes: int = Field(ge=0, description="Taken in so far, of all binary frames.")
+
+
+class ViewNews(_Message):
+    """How a view stands, for the person. `again`: it broke off, and may be asked for anew."""
+
+    type: Literal["view"] = "view"
+    state: Literal["waiting", "live", "ended", "again"]
+    detail: Text = Field(default="", max_length=500)
+
+
+TunnelText = Annotated[Seen | ViewNews, Field(discriminator="type")]
+tunnel_text: TypeAdapter[TunnelText] = TypeAdapter(TunnelText)

@@ -21,6 +21,7 @@ from .engine.base import Engine, EngineError, EngineFacts
 from .engine.choose import open_engine
 from .host import Host
 from .link import Link
+from .live import LiveViews
 from .log import start as start_log
 from .recorder import Recorder
 from .spool import Spool, SpoolBusy
@@ -91,6 +92,8 @@ async def _serve(config: Config, engine: Engine, spool: Spool, stop: asyncio.Eve
         listener=host,
     )
     host.on_change = link.beat
+    views = LiveViews(url=config.websocket_url, token=config.token, host=host)
+    host.on_view = views.open
     talking = asyncio.create_task(link.run())
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -103,6 +106,7 @@ async def _serve(config: Config, engine: Engine, spool: Spool, stop: asyncio.Eve
         stopping.cancel()
         talking.cancel()
         results = await asyncio.gather(talking, stopping, return_exceptions=True)
+        await views.close()
         uploader.close()
     if isinstance(results[0], Exception):
         raise results[0]

@@ -9,8 +9,9 @@ from typing import Any
 from desktops.protocol import attempt as records
 from desktops.protocol.actions import Action, Done, Fail
 
-from .faults import Fault, Phase
+from .faults import Ending, Fault, Phase
 from .guest_client import Guest
+from .hold import Hold, NotNow
 from .policies.base import Observation, Policy
 from .policies.recipe import RecipePolicy
 from .session import Session, now
@@ -31,6 +32,7 @@ class AttemptRun(Session):
         self._steps = 0
         self._last_action: Action | None = None
         self._verdict = False
+        self._hold: Hold | None = None
 
     def __str__(self) -> str:
         return f"attempt {self._order.attempt_id}"
@@ -41,9 +43,44 @@ class AttemptRun(Session):
         seen = self._set_up(task, guest, folder)
         self._phase = Phase.PLAYING
         self._act(task, guest, RecipePolicy(self._order.recipe), seen)
-        self._phase = Phase.VERIFYING
-        self._recorder.record(records.Verifying(at=now()))
+        self._begin_verifying()
         self._verify(task, guest, folder)
+
+    def hand_over(self, by: str) -> Hold:
+        """Not while the checker reads the desktop: nobody may be in its way, and the attempt keeps its verdict."""
+        with self._lock:
+            if self._hold is not None:
+                raise NotNow(f"{self._hold.by} has taken this desktop over already.")
+            if self._ending is not None or self._phase not in (Phase.SETUP, Phase.GATES, Phase.PLAYING):
+                raise NotNow("The attempt is just ending; it keeps the verdict that it gets.")
+            hold = self._hold = Hold(by)
+            self._ending = Ending(f"{by} took the desktop over", "human_intervened")
+        hold.wait_until_theirs()
+        return hold
+
+    def end(self, detail: str, reason: records.InvalidReason | None = None) -> None:
+        super().end(detail, reason)
+        if self._hold is not None:
+            self._hold.leave()
+
+    def _stop_computer(self, reason: str) -> str:
+        """Not before whoever took it over has left."""
+        if (hold := self._hold) is not None:
+            try:
+                self._insist(records.TakenOver(at=now(), by=hold.by))
+            except Exception:
+                hold.leave()
+                raise
+            finally:
+                hold.begin()
+        return super()._stop_computer(reason)
+
+    def _begin_verifying(self) -> None:
+        with self._lock:
+            if self._ending is not None:
+                raise self._ending
+            self._phase = Phase.VERIFYING
+        self._recorder.record(records.Verifying(at=now()))
 
     def _act(self, task: Task, guest: Guest, policy: Policy, seen: Observation) -> None:
         while seen.step <= self._order.max_steps:

@@ -17,8 +17,10 @@ from desktops.protocol import messages
 from desktops.protocol.attempt import AttemptEnded, ComputerStarted, ComputerStopped, InvalidReason
 
 from .blobs import BlobStore
+from .computer import Computer
 from .config import Config
 from .engine.base import Engine, EngineError, EngineFacts, SavingEngine, SweepReport
+from .hold import Hold, NotNow
 from .recorder import Recorder
 from .spool import Spool, SpoolFull, Taken
 from .states import States
@@ -45,6 +47,8 @@ class Work(Protocol):
     def run(self) -> None: ...
     def end(self, detail: str, reason: InvalidReason | None = None) -> None: ...
     def extend(self, paid_until: datetime) -> None: ...
+    def desktop(self, computer: str) -> Computer | None: ...
+    def hand_over(self, by: str) -> Hold: ...
 
 
 Build = Callable[[dict[str, Any], Recorder, datetime, threading.Event], Work]
@@ -103,6 +107,9 @@ class Host:
         self._states = States(engine)
         self._keepers: list[threading.Thread] = []
         self.on_change: Callable[[], None] = lambda: None  # something held has changed
+        self.on_view: Callable[[messages.OpenView], None] = lambda view: (
+            None
+        )  # somebody wants to see a desktop
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -223,6 +230,16 @@ class Host:
 
     def on_forget(self, forget: messages.Forget) -> None:
         self._states.forget(forget.state)
+
+    def seat(self, view: messages.OpenView) -> tuple[Computer, Hold | None]:
+        """The desktop to be seen, and for whoever drives their hold on it. Waits for that. Raises NotNow."""
+        with self._lock:
+            item = self._assignments.get(view.assignment)
+            work = item.work if item is not None and item.epoch == view.epoch else None
+            computer = work.desktop(view.computer) if work is not None else None
+        if work is None or computer is None:
+            raise NotNow("The desktop has ended.")
+        return computer, work.hand_over(view.by) if view.drives else None
 
     def on_stale(self, assignment: str, epoch: int | None) -> None:
         """The console has moved on from this lease: end the work, hold it no longer."""

@@ -17,6 +17,7 @@ from desktops.protocol.attempt import (
     SetupDone,
     StateSaved,
     StepTaken,
+    TakenOver,
     Verdict,
     Verifying,
 )
@@ -34,6 +35,7 @@ Record = (
     | SetupDone
     | StateSaved
     | StepTaken
+    | TakenOver
     | Verdict
     | Verifying
 )

@@ -18,6 +18,7 @@ from .computer import Computer
 from .engine.base import DeskSpec, Engine, EngineError
 from .faults import Ending, Fault, NotReady, Phase, classify
 from .guest_client import Guest, GuestError, GuestRefused, Look
+from .hold import Hold, NotNow
 from .policies.base import Observation
 from .recorder import Recorder
 from .spool import SpoolFull
@@ -89,6 +90,15 @@ class Session(ABC):
     def image(self) -> str:
         """Digest of what its desktop is made from."""
         return self._template.digest
+
+    def desktop(self, computer: str) -> Computer | None:
+        """Its live desktop, if it is that one."""
+        with self._lock:
+            return self._computer if computer == self._computer_id else None
+
+    def hand_over(self, by: str) -> Hold:
+        """A person acts on the desktop from now on. Waits until nothing else does. Raises NotNow."""
+        raise NotNow("What plays on this desktop is not for one attempt alone, so nobody can take it over.")
 
     def end(self, detail: str, reason: records.InvalidReason | None = None) -> None:
         """End soon: the desktop goes now, which breaks off whatever is being asked of it. Does not block."""
@@ -263,6 +273,7 @@ class Session(ABC):
         self,
         record: records.ComputerStarted
         | records.ComputerStopped
+        | records.TakenOver
         | records.AttemptEnded
         | records.PrefixEnded,
     ) -> None:

@@ -39,6 +39,9 @@ class ConsoleDouble:
         self.acknowledging = True
         self.blob_status = 201
         self.cut_after_bytes: int | None = None  # of worker's frames, then the connection breaks
+        self.tunnels: asyncio.Queue[ServerConnection] = (
+            asyncio.Queue()
+        )  # of live views, as the worker dials them
         self._socket: ServerConnection | None = None
         self._instance = ""
         self._pipes: set[asyncio.StreamWriter] = set()
@@ -53,7 +56,7 @@ class ConsoleDouble:
 
     async def __aenter__(self) -> ConsoleDouble:
         self._inner = await serve(
-            self._worker, "127.0.0.1", 0, max_size=messages.MAX_FRAME, close_timeout=0.2
+            self._dialled, "127.0.0.1", 0, max_size=messages.MAX_FRAME, close_timeout=0.2
         )
         await self.up()
         return self
@@ -132,6 +135,15 @@ class ConsoleDouble:
 
     # ── the websocket ─────────────────────────────────────────────────────────────────────────────────────
 
+    async def _dialled(self, socket: ServerConnection) -> None:
+        path = socket.request.path if socket.request else ""
+        if "/tunnel/" in path:
+            await socket.send(messages.Seen(bytes=0).model_dump_json())
+            await self.tunnels.put(socket)
+            await socket.wait_closed()
+        else:
+            await self._worker(socket)
+
     async def _worker(self, socket: ServerConnection) -> None:
         with suppress(ConnectionClosed):
             hello = messages.from_worker.validate_json(await socket.recv())
@@ -198,7 +210,7 @@ class ConsoleDouble:
             with suppress(ConnectionError, asyncio.IncompleteReadError):
                 while True:
                     head = await reader.readuntil(b"\r\n\r\n")
-                    if head.startswith(b"GET /ws/worker "):
+                    if head.startswith((b"GET /ws/worker ", b"GET /ws/worker/tunnel/")):
                         await self._pass_on(head, reader, writer)
                         return
                     await self._blob(head.decode(), reader, writer)
