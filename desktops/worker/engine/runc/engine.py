@@ -5,6 +5,7 @@
                         (what it was made of), started
     states/IMAGE/       a live desktop of that image, saved: its processes, what it wrote
     runc/               runc's own notes
+    going/              what is being deleted
 
 What a box holds is made before the desktop starts and removed after it ended, so whoever finds this folder can clear
 it. A desktop whose template opens the network is a container of the engine that has the images.
@@ -45,12 +46,14 @@ from desktops.worker.engine.docker import SESSION_LOG, ContainerDesk, DockerEngi
 from desktops.worker.engine.podman import CRIU_SETTINGS, LOOPBACK
 
 from . import leftovers, oci, overlay, seccomp
+from .going import Going
 from .runtime import Runc
 from .states import States, copy
 
 log = logging.getLogger(__name__)
 
 LOG_BYTES = 4000
+MAKING = "making-"  # links to layers, until they are complete
 
 
 class RuncDesk:
@@ -116,9 +119,13 @@ class RuncEngine:
         self._seccomp = seccomp.profile()
         self._roots: dict[str, oci.RootImage] = {}
         self._lock = threading.Lock()  # of the line above, and of the links to the layers
-        self._states = States(self._folder / "states")
         for name in ("boxes", "layers"):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
+        self._going = Going(self._folder / "going")
+        self._states = States(self._folder / "states", self._going)
+        for making in (self._folder / "layers").glob(f"{MAKING}*"):
+            self._going.take(making)
+        self._going.clear()
         self._hook, self._criu_settings = self._folder / "loopback.sh", self._folder / "criu.conf"
         for path, text in ((self._hook, LOOPBACK), (self._criu_settings, CRIU_SETTINGS)):
             if _read(path) != text:
@@ -151,23 +158,17 @@ class RuncEngine:
         if spec.egress != "none":
             return self.containers.create(spec, command)
         image = self._root(spec.image)
-        saved = None if command else self._start_of(spec, image)
-        folder = self._folder / "boxes" / spec.computer
-        try:
-            self._lay_out(spec, image, folder, saved, command)
-            (folder / "started").write_text(datetime.now(UTC).isoformat())
-            if saved is not None:
-                self._runc.restore(spec.computer, folder, saved / "images")
-            else:
-                self._runc.run(spec.computer, folder)
-        except BaseException as error:
-            self._clear(folder)
-            if saved is not None and not spec.state and isinstance(error, EngineError):
-                log.warning("the saved desktop %s is of no use and goes: %s", saved.name[:20], error)
-                self.forget(saved.name)
-                return self.create(spec)
-            raise
-        return RuncDesk(self._runc, folder, restored=saved is not None)
+        if command is None:
+            try:
+                return self._restore(spec, image)
+            except EngineError as error:
+                if spec.state:
+                    raise
+                if not isinstance(error, StateMissing):
+                    name = warm_state(spec.image)
+                    log.warning("the saved desktop %s is of no use and goes: %s", name[:20], error)
+                    self.forget(name)
+        return self._begin(spec, image, None, command)
 
     def find(self, computer: str) -> Desk | None:
         folder = self._folder / "boxes" / computer
@@ -203,6 +204,7 @@ class RuncEngine:
                 problems.append(str(error))
             else:
                 removed.append(name)
+        self._going.clear()
         others = self.containers.sweep(keep)
         return SweepReport(
             at=others.at,
@@ -212,6 +214,7 @@ class RuncEngine:
         )
 
     def close(self) -> None:
+        self._going.close()
         self.containers.close()
 
     # ── saved desktops ────────────────────────────────────────────────────────────────────────────────────
@@ -219,17 +222,15 @@ class RuncEngine:
     def save(self, desk: Desk, name: str, *, resume: bool) -> SavedState:
         if not isinstance(desk, RuncDesk):
             raise EngineError("a desktop with a network cannot be saved")
-        upper, place = desk.folder / "upper", self._states.place(name)
-        state = self._states.store(
-            name,
-            image_id=desk.image_id,
-            image=desk.image,
-            upper=upper,
-            save=lambda images: self._runc.save(desk.ref, images),
-        )
-        if resume:
-            self._runc.end(desk.ref)  # runc keeps a note of what it has saved
-            self._runc.restore(desk.ref, desk.folder, place / "images")
+
+        def write(folder: Path) -> None:
+            with self._runc.paused(desk.ref):
+                self._runc.save(desk.ref, folder / "images")
+                copy(desk.folder / "upper", folder / "upper")
+
+        state = self._states.store(name, image_id=desk.image_id, image=desk.image, write=write)
+        if not resume:
+            self._runc.end(desk.ref)
         return state
 
     def states(self) -> list[SavedState]:
@@ -238,18 +239,28 @@ class RuncEngine:
     def forget(self, name: str) -> None:
         self._states.forget(name)
 
-    def _start_of(self, spec: DeskSpec, image: oci.RootImage) -> Path | None:
-        """Folder of the saved desktop to start from, if there is to be one. Raises StateMissing."""
-        name = spec.state or warm_state(spec.image)
-        found = self._states.find(name)
-        if found is not None and found.image_id == image.id:
-            self._states.use(name)
-            return self._states.place(name)
-        if spec.state:
-            raise StateMissing(f"the saved desktop {name} is not on this machine")
-        return None
-
     # ── one box ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _restore(self, spec: DeskSpec, image: oci.RootImage) -> RuncDesk:
+        """From the saved desktop that is named, or else the image's own. Raises StateMissing, EngineError."""
+        with self._states.reading(spec.state or warm_state(spec.image), image.id) as saved:
+            return self._begin(spec, image, saved)
+
+    def _begin(
+        self, spec: DeskSpec, image: oci.RootImage, saved: Path | None, command: list[str] | None = None
+    ) -> RuncDesk:
+        folder = self._folder / "boxes" / spec.computer
+        try:
+            self._lay_out(spec, image, folder, saved, command)
+            (folder / "started").write_text(datetime.now(UTC).isoformat())
+            if saved is not None:
+                self._runc.restore(spec.computer, folder, saved / "images")
+            else:
+                self._runc.run(spec.computer, folder)
+        except BaseException:
+            self._clear(folder)
+            raise
+        return RuncDesk(self._runc, folder, restored=saved is not None)
 
     def _lay_out(
         self,
@@ -294,7 +305,7 @@ class RuncEngine:
         """End what runs in it, and remove it. Nothing there is no error. Raises EngineError when something stays."""
         self._runc.end(folder.name)
         leftovers.unmount_below(folder)
-        leftovers.remove(folder)
+        self._going.take(folder)
 
     def _root(self, digest: str) -> oci.RootImage:
         """The image of that recipe, its layers linked. One that was removed, or built anew, has lost its folders."""
@@ -320,7 +331,7 @@ class RuncEngine:
         there = [(place / str(number)) for number in range(len(image.layers))]
         if place.is_dir() and [link.readlink() for link in there if link.is_symlink()] == list(image.layers):
             return
-        making = Path(tempfile.mkdtemp(prefix="making-", dir=place.parent))
+        making = Path(tempfile.mkdtemp(prefix=MAKING, dir=place.parent))
         for number, layer in enumerate(image.layers):
             (making / str(number)).symlink_to(layer)
         shutil.rmtree(place, ignore_errors=True)

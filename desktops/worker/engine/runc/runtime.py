@@ -8,6 +8,8 @@ import select
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from desktops.worker.engine.base import EngineError
@@ -33,17 +35,24 @@ class Runc:
     def run(self, name: str, bundle: Path) -> None:
         self._call("run", "--detach", "--bundle", str(bundle), name)
 
-    def save(self, name: str, images: Path) -> None:
-        """Write its processes to `images`, which ends them. A failed try leaves them running. Raises EngineError."""
-        images.mkdir(mode=0o700)
+    @contextmanager
+    def paused(self, name: str) -> Iterator[None]:
+        """Nothing in it runs meanwhile. Raises EngineError."""
         try:
-            self._call(
-                "checkpoint", "--file-locks", "--image-path", str(images), "--work-path", str(images), name
-            )
+            self._call("pause", name)
+            yield
         finally:
-            images.chmod(
-                0o700
-            )  # runc leaves it without x, and CRIU, restoring in a user namespace, needs that
+            leftovers.thaw(name)
+
+    def save(self, name: str, images: Path) -> None:
+        """Write its processes to `images`; they stay as they are. Raises EngineError."""
+        images.mkdir(mode=0o700)
+        where = ["--image-path", str(images), "--work-path", str(images)]
+        try:
+            self._call("checkpoint", "--leave-running", "--file-locks", *where, name)
+        finally:
+            # runc leaves it without x, and CRIU, restoring in a user namespace, needs that.
+            images.chmod(0o700)
 
     def restore(self, name: str, bundle: Path, images: Path) -> None:
         where = [

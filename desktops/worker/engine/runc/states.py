@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
+import logging
 import os
 import subprocess
-from collections.abc import Callable
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from desktops.worker.engine.base import EngineError, SavedState
+from desktops.worker.engine.base import EngineError, SavedState, StateMissing
 
-from . import leftovers
+from .going import Going
+
+log = logging.getLogger(__name__)
 
 MAKING = ".new"
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 
 class States:
-    """Under `folder`, by name. One that is being written has another name until it is whole.
+    """Under `folder`, by name, from any thread. One that is being written has another name until it is whole, and one
+    that is being read is neither replaced nor removed.
 
     NAME/images/    CRIU's images
     NAME/upper/     what the desktop wrote over its image
@@ -28,9 +38,14 @@ class States:
     NAME/used       its time is when one was last started from it
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, going: Going) -> None:
+        self._folder, self._going = folder, going
+        self._readers: Counter[str] = Counter()
+        self._leaving: Counter[str] = Counter()  # somebody waits for the last reader
+        self._changed = threading.Condition()
         folder.mkdir(parents=True, exist_ok=True)
+        for making in folder.glob(f"*{MAKING}"):
+            going.take(making)
 
     def place(self, name: str) -> Path:
         return self._folder / name
@@ -39,45 +54,74 @@ class States:
         place = self.place(name)
         try:
             told = json.loads((place / "state").read_text())
+            made_at = datetime.fromisoformat(told.pop("made_at"))
+            return SavedState(**told, made_at=made_at, used_at=_time_of(place / "used"))
         except FileNotFoundError:
             return None
-        made_at = datetime.fromisoformat(told.pop("made_at"))
-        return SavedState(**told, made_at=made_at, used_at=_changed(place / "used"))
+        except (ValueError, TypeError, LookupError) as error:
+            log.warning("the saved desktop %s cannot be read and goes: %s", name, error)
+            self.forget(name)
+            return None
 
     def all(self) -> list[SavedState]:
-        found = (self.find(place.name) for place in sorted(self._folder.iterdir()))
-        return [state for state in found if state is not None]
+        names = sorted(place.name for place in self._folder.iterdir() if place.suffix != MAKING)
+        return [state for name in names if (state := self.find(name)) is not None]
 
-    def use(self, name: str) -> None:
-        """A desktop is being started from it."""
-        (self.place(name) / "used").touch()
-
-    def store(
-        self, name: str, *, image_id: str, image: str, upper: Path, save: Callable[[Path], None]
-    ) -> SavedState:
-        """`save` writes the processes, which ends them, to a folder; then nothing changes `upper` any more.
-
-        Raises EngineError and keeps nothing.
-        """
-        making = self.place(f"{name}{MAKING}")
-        leftovers.remove(making)
+    @contextmanager
+    def reading(self, name: str, image_id: str) -> Iterator[Path]:
+        """Its folder, which stays as it is meanwhile. Raises StateMissing, also when it was made from another image."""
+        with self._changed:
+            state = None if self._leaving[name] else self.find(name)
+            if state is None or state.image_id != image_id:
+                raise StateMissing(f"the saved desktop {name} is not on this machine")
+            self._readers[name] += 1
         try:
-            making.mkdir(mode=0o700)
-            save(making / "images")
-            copy(upper, making / "upper")
+            (self.place(name) / "used").touch()
+            yield self.place(name)
+        finally:
+            with self._changed:
+                self._readers[name] -= 1
+                self._changed.notify_all()
+
+    def store(self, name: str, *, image_id: str, image: str, write: Callable[[Path], None]) -> SavedState:
+        """`write` fills a folder with `images` and `upper`. Raises EngineError; then what was there before stays."""
+        making = None
+        try:
+            making = Path(tempfile.mkdtemp(prefix=f"{name}.", suffix=MAKING, dir=self._folder))
+            write(making)
             state = SavedState(name, *_weigh(making), image_id, image, made_at=datetime.now(UTC))
-            (making / "state").write_text(json.dumps(_told(state)))
-            self.forget(name)
-            making.rename(self.place(name))
+            _write_whole(making / "state", json.dumps(_told(state)))
+            with self._unread(name):
+                self._put(making, self.place(name))
         except BaseException as error:
-            leftovers.remove(making)
+            if making is not None:
+                self._going.take(making)
             if isinstance(error, OSError):
                 raise EngineError(f"the saved desktop could not be written: {error}") from error
             raise
         return state
 
     def forget(self, name: str) -> None:
-        leftovers.remove(self.place(name))
+        """Once nobody reads it any longer; from now on nobody begins to."""
+        with self._unread(name):
+            self._going.take(self.place(name))
+
+    def _put(self, making: Path, place: Path) -> None:
+        if place.exists():
+            _exchange(making, place)
+            self._going.take(making)
+        else:
+            making.rename(place)
+
+    @contextmanager
+    def _unread(self, name: str) -> Iterator[None]:
+        with self._changed:
+            self._leaving[name] += 1
+            try:
+                self._changed.wait_for(lambda: not self._readers[name])
+                yield
+            finally:
+                self._leaving[name] -= 1
 
 
 def copy(source: Path, target: Path) -> None:
@@ -88,13 +132,31 @@ def copy(source: Path, target: Path) -> None:
         raise EngineError(f"what a desktop wrote could not be copied: {done.stderr.strip()[-300:]}")
 
 
+def _exchange(one: Path, other: Path) -> None:
+    """Both are there at any time, whoever is killed meanwhile."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(other))
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """It is whole, or not there, even when the machine loses its power."""
+    making = path.with_suffix(MAKING)
+    with making.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    making.rename(path)
+
+
 def _told(state: SavedState) -> dict[str, Any]:
     told = asdict(state)
     del told["used_at"]
     return told | {"made_at": state.made_at.isoformat()}
 
 
-def _changed(path: Path) -> datetime | None:
+def _time_of(path: Path) -> datetime | None:
     try:
         return datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except FileNotFoundError:
