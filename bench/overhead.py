@@ -20,6 +20,7 @@ from desktops.worker.attempt import AttemptRun
 from desktops.worker.blobs import BlobStore
 from desktops.worker.recorder import Record, Recorder
 from desktops.worker.spool import Spool
+from desktops.worker.states import States
 
 from .site import Site, keep_warm, repeat
 from .table import Figure, Missing, Peer, Row, Samples
@@ -110,6 +111,7 @@ def _attempt(site: Site, spool: Spool, blobs: BlobStore) -> dict[str, float]:
         order,
         engine=site.engine,
         engine_name=site.engine.probe().name,
+        states=States(site.engine, site.folder / "states"),
         recorder=recorder,
         paid_until=datetime.now(UTC) + timedelta(minutes=5),
     )

@@ -16,6 +16,7 @@ from desktops.images.build import build, recipe_digest
 from desktops.worker.engine.base import DeskSpec, Engine, Image, SavingEngine, warm_state
 from desktops.worker.engine.choose import open_engine
 from desktops.worker.engine.provision import client, ensure_engine
+from desktops.worker.states import States
 from desktops.worker.warm import Warmer
 
 TEMPLATE = "basic"
@@ -64,7 +65,9 @@ def keep_warm(site: Site) -> bool:
     """Have a saved desktop to start from, as a worker does; False where this machine can save none."""
     if not isinstance(site.engine, SavingEngine):
         return False
-    Warmer(site.engine, threading.Event()).keep_up([site.image.digest])
+    Warmer(site.engine, States(site.engine, site.folder / "states"), threading.Event()).keep_up(
+        [site.image.digest]
+    )
     return warm_state(site.image.digest) in {state.name for state in site.engine.states()}
 
 

@@ -154,7 +154,12 @@ class WorkerConsumer(AsyncWebsocketConsumer):
             if status == Assignment.Status.STOPPING:
                 if before is None or before[2] != status or held is not None:
                     await self._send(
-                        messages.Stop(assignment=key, epoch=assignment.epoch, reason=assignment.stop_reason)
+                        messages.Stop(
+                            assignment=key,
+                            epoch=assignment.epoch,
+                            kind=assignment.kind,
+                            reason=assignment.stop_reason,
+                        )
                     )
             elif before is None or (held is not None and key not in held):
                 await self._send(

@@ -141,11 +141,12 @@ class Extend(_Message):
 
 
 class Stop(_Message):
-    """End this assignment now: remove its desktop, report what there is, then `attempt_ended`."""
+    """End this assignment now: remove its desktop, report what there is, then its kind's last record."""
 
     type: Literal["stop"] = "stop"
     assignment: str
     epoch: int
+    kind: str = "attempt"
     reason: str
 
 

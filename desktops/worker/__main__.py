@@ -9,22 +9,26 @@ import sys
 import threading
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from desktops.protocol.attempt import AttemptOrder
+from pydantic import BaseModel
+
+from desktops.protocol.attempt import AttemptOrder, PrefixOrder
 
 from .attempt import AttemptRun
 from .blobs import BlobStore, Uploader
 from .config import Config, ConfigError, load
-from .engine.base import Engine, EngineError, EngineFacts
+from .engine.base import Engine, EngineError
 from .engine.choose import open_engine
-from .host import Host
+from .host import Build, Host
 from .link import Link
 from .live import LiveViews
 from .log import start as start_log
+from .prefix import PrefixRun
 from .recorder import Recorder
+from .session import Session
 from .spool import Spool, SpoolBusy
+from .states import States
 
 log = logging.getLogger("desktops.worker")
 
@@ -72,13 +76,24 @@ async def serve(config: Config, *, engine: Engine | None = None, stop: asyncio.E
 async def _serve(config: Config, engine: Engine, spool: Spool, stop: asyncio.Event) -> None:
     facts = await asyncio.to_thread(engine.probe)
     blobs = BlobStore(config.home / "blobs")
+    states = States(engine, config.home / "states", config.states_mb)
+    surroundings = {
+        "engine": engine,
+        "engine_name": facts.name,
+        "states": states,
+        "scratch": config.scratch,
+    }
     host = Host(
         config=config,
         engine=engine,
         facts=facts,
         spool=spool,
         blobs=blobs,
-        kinds={"attempt": _attempts(engine, facts, config.scratch)},
+        states=states,
+        kinds={
+            "attempt": _build(AttemptRun, AttemptOrder, surroundings),
+            "prefix": _build(PrefixRun, PrefixOrder, surroundings),
+        },
     )
     await asyncio.to_thread(host.start)
     log.info("%s desktops, %d at once; %s", facts.name, host.slots, facts.isolation)
@@ -112,18 +127,16 @@ async def _serve(config: Config, engine: Engine, spool: Spool, stop: asyncio.Eve
         raise results[0]
 
 
-def _attempts(engine: Engine, facts: EngineFacts, scratch: Path) -> Any:
+def _build(run: type[Session], order: type[BaseModel], surroundings: dict[str, Any]) -> Build:
     def build(
         payload: dict[str, Any], recorder: Recorder, paid_until: datetime, closing: threading.Event
-    ) -> AttemptRun:
-        return AttemptRun(
-            AttemptOrder.model_validate(payload),
-            engine=engine,
-            engine_name=facts.name,
+    ) -> Session:
+        return run(
+            order.model_validate(payload),  # type: ignore[arg-type]
             recorder=recorder,
             paid_until=paid_until,
             closing=closing,
-            scratch=scratch,
+            **surroundings,
         )
 
     return build

@@ -9,7 +9,9 @@ from typing import Any
 from desktops.protocol import attempt as records
 from desktops.protocol.actions import Action, Done, Fail
 
-from .faults import Ending, Fault, Phase
+from .attest import compare
+from .computer import Computer
+from .faults import Ending, Fault, ForkMismatch, Phase
 from .guest_client import Guest
 from .hold import Hold, NotNow
 from .policies.base import Observation, Policy
@@ -17,11 +19,15 @@ from .policies.recipe import RecipePolicy
 from .session import Session, now
 from .task import Task, parse
 
+# Before that there is no desktop to take over, and after it nothing may be in the checker's way.
+TAKEABLE = (Phase.SETUP, Phase.GATES, Phase.COMPARING, Phase.PLAYING)
+
 
 class AttemptRun(Session):
     """One try of one attempt.
 
-    1. Start a desktop, play the task's setup, check the gates, record the screen the policy starts from.
+    1. A desktop with the task's setup, the gates checked and the screen recorded that the policy starts from; or,
+       for a fork, one from the saved desktop of its prefix, compared with that.
     2. Ask the policy, act, wait for the screen, record the step; until done, fail or the last step.
     3. Postconfig and check; record the verdict.
     """
@@ -39,19 +45,50 @@ class AttemptRun(Session):
 
     def _play(self, folder: Path) -> None:
         task = parse(self._order.task)
-        guest = self._start().guest
-        seen = self._set_up(task, guest, folder)
+        fork = self._order.fork
+        computer, seen = self._fork(fork, task, folder) if fork else self._begin(task, folder)
+        guest = computer.guest
         self._phase = Phase.PLAYING
-        self._act(task, guest, RecipePolicy(self._order.recipe), seen)
+        if not isinstance(self._last_action, Done | Fail):
+            self._act(task, guest, RecipePolicy(self._order.recipe), seen)
         self._begin_verifying()
         self._verify(task, guest, folder)
+
+    def _fork(self, fork: records.Fork, task: Task, folder: Path) -> tuple[Computer, Observation]:
+        """A desktop on which setup and prefix have been played. Raises ForkMismatch when it is not like its parent."""
+        with self._states.using(fork.state):
+            self._states.lay_out(fork.state, folder)
+            screen = self._states.screen(fork.state)
+            computer = self._start(fork.state)
+        self._phase = Phase.COMPARING
+        began = time.monotonic()
+        likeness = compare(computer.guest, fork.parent, screen)
+        self._recorder.record(
+            records.Forked(
+                at=now(),
+                computer=computer.id,
+                state=fork.state,
+                differences=likeness.differences,
+                seconds=time.monotonic() - began,
+            )
+        )
+        if likeness.differences:
+            raise ForkMismatch(f"the copy is not like its parent: {'; '.join(likeness.differences)}")
+        for number, action in enumerate(self._order.recipe[: self._order.prefix_steps], 1):
+            self._steps, self._last_action = number, action
+            if isinstance(action, Done | Fail):
+                break
+        window = computer.guest.active_window()
+        return computer, Observation(
+            self._steps + 1, likeness.screenshot, window.title if window else "", task.instruction
+        )
 
     def hand_over(self, by: str) -> Hold:
         """Not while the checker reads the desktop: nobody may be in its way, and the attempt keeps its verdict."""
         with self._lock:
             if self._hold is not None:
                 raise NotNow(f"{self._hold.by} has taken this desktop over already.")
-            if self._ending is not None or self._phase not in (Phase.SETUP, Phase.GATES, Phase.PLAYING):
+            if self._ending is not None or self._phase not in TAKEABLE:
                 raise NotNow("The attempt is just ending; it keeps the verdict that it gets.")
             hold = self._hold = Hold(by)
             self._ending = Ending(f"{by} took the desktop over", "human_intervened")

@@ -24,6 +24,9 @@ KEEPALIVE_SECONDS = 5.0
 RESTORED_SILENCE_SECONDS = 15.0
 SAVE_TRIES, SAVE_AGAIN_SECONDS = 3, 0.3
 
+# Names, by their beginning, of saved desktops that a worker makes by itself, and anew when they are of no use.
+MADE_ANEW = ("warm-", "setup-")
+
 # desktop_lost: the engine says it is gone. guest_unreachable: it runs, and its agent does not answer.
 Loss = Literal["desktop_lost", "guest_unreachable"]
 
@@ -48,6 +51,8 @@ class Computer:
         self.ready_at: datetime | None = None
         self.stopped_at: datetime | None = None
         self.ready_seconds = 0.0
+        self._paid_until = spec.paid_until
+        self._limits = threading.Lock()  # of its watchdog: not changed by two at once, nor while it is saved
         self._desk: Desk | None = None
         self._guest: Guest | None = None
         self._stopping = threading.Event()
@@ -77,6 +82,11 @@ class Computer:
         """Whether it came from a saved desktop."""
         return self._desk is not None and self._desk.restored
 
+    @property
+    def started_from(self) -> str:
+        """Name of the saved desktop it came from; empty for one that had a cold start."""
+        return (self.spec.state or warm_state(self.spec.image)) if self.restored else ""
+
     def create(self) -> datetime:
         """Make the desktop exist; it costs from the returned instant on. Raises StartFailed."""
         try:
@@ -98,14 +108,12 @@ class Computer:
         if not readiness.ready:
             why, logs = readiness.detail or "it did not become ready", self._logs()
             self.stop()
-            if self.restored and isinstance(self.engine, SavingEngine):
-                self.engine.forget(
-                    self.spec.state or warm_state(self.spec.image)
-                )  # the next one starts from the beginning
+            if self.started_from.startswith(MADE_ANEW) and isinstance(self.engine, SavingEngine):
+                self.engine.forget(self.started_from)  # the next one starts from the beginning
             raise StartFailed(f"{why}{': ' + logs if logs else ''}")
         if self.restored:  # its watchdog still has the limits of the desktop that was saved
-            self.guest.set_silence_limit(self.spec.silence_seconds)
-            self.guest.set_paid_until(self.spec.paid_until)
+            with self._limits:
+                self._set_limits()
         self.ready_at = datetime.now(UTC)
         self.ready_seconds = (self.ready_at - self.started_at).total_seconds()
         self._keeper = threading.Thread(target=self._keep, name=f"keepalive-{self.id[:8]}", daemon=True)
@@ -129,13 +137,25 @@ class Computer:
         """
         if self._desk is None or not isinstance(self.engine, SavingEngine):
             raise EngineError("this engine cannot save a live desktop")
-        # One that comes back, and whose worker is killed before it said how long it may live, ends by itself soon.
-        self.guest.set_silence_limit(RESTORED_SILENCE_SECONDS)
-        with self.guest.silence(), self._unseen():
-            state = self._insist_on_saving(self.engine, self._desk, name, resume)
-        if resume:
-            self.guest.set_silence_limit(self.spec.silence_seconds)
+        with self._limits:
+            # One that comes back is no longer paid for by whoever paid for this one; and if its worker is killed
+            # before it said how long it may live, it ends by itself soon.
+            self.guest.set_paid_until(None)
+            self.guest.set_silence_limit(RESTORED_SILENCE_SECONDS)
+            try:
+                with self.guest.silence(), self._unseen():
+                    state = self._insist_on_saving(self.engine, self._desk, name, resume)
+            except EngineError:
+                with contextlib.suppress(GuestError):  # then it has not survived, as the next call finds out
+                    self._set_limits()
+                raise
+            if resume:
+                self._set_limits()
         return state
+
+    def _set_limits(self) -> None:
+        self.guest.set_silence_limit(self.spec.silence_seconds)
+        self.guest.set_paid_until(self._paid_until)
 
     def _insist_on_saving(self, engine: SavingEngine, desk: Desk, name: str, resume: bool) -> SavedState:
         """The agent may still be closing a connection, and then nothing can be saved: try again."""
@@ -168,7 +188,9 @@ class Computer:
 
     def set_paid_until(self, at: datetime) -> None:
         """Move the instant at which the desktop ends itself. Raises GuestError."""
-        self.guest.set_paid_until(at)
+        with self._limits:
+            self._paid_until = at
+            self.guest.set_paid_until(at)
 
     def lost(self, patience: float = 2.0) -> Loss | None:
         """Why a call to the guest failed: gone, unreachable, or (None) neither: it answers now.

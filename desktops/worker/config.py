@@ -31,6 +31,7 @@ class Config:
     warm: bool = (
         True  # save a desktop of each image in use, and start the others from it, where that can be done
     )
+    states_mb: int | None = None  # of disk, for all saved desktops together; None: a part of it
 
     @property
     def scratch(self) -> Path:
@@ -69,6 +70,7 @@ def load(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> C
         slots=_slots(setting("slots")),
         log_level=setting("log_level", "INFO").upper(),
         warm=setting("warm", "1") not in ("0", "no"),
+        states_mb=_states_mb(setting("states_mb")),
     )
 
 
@@ -89,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--engine", help="socket address, process, fake or auto (DESKYARD_ENGINE)")
     add("--slots", type=int, help="desktops at once (DESKYARD_SLOTS)")
     add("--warm", choices=("1", "0"), help="start desktops from a saved one: 1 or 0 (DESKYARD_WARM)")
+    add("--states-mb", type=int, help="disk for saved desktops, in MB; 0 saves none (DESKYARD_STATES_MB)")
     add("--log-level", help="DEBUG, INFO, WARNING or ERROR (DESKYARD_LOG_LEVEL)")
     return parser
 
@@ -114,4 +117,12 @@ def _slots(text: str) -> int | None:
         return None
     if not text.isdigit() or not 1 <= int(text) <= 256:
         raise ConfigError("DESKYARD_SLOTS must be a whole number from 1 to 256")
+    return int(text)
+
+
+def _states_mb(text: str) -> int | None:
+    if not text:
+        return None
+    if not text.isdigit():
+        raise ConfigError("DESKYARD_STATES_MB must be a whole number of megabytes; 0 saves no desktops")
     return int(text)

@@ -28,12 +28,18 @@ class Phase(StrEnum):
     SETUP = "setup"
     GATES = "gates"
     PLAYING = "playing"
+    SAVING = "saving"
+    COMPARING = "comparing"
     VERIFYING = "verifying"
     STOPPING = "stopping"
 
 
 class NotReady(Exception):
-    """A gate after setup did not pass; the message says which."""
+    """A gate did not pass, after setup or before saving; the message says which."""
+
+
+class ForkMismatch(Exception):
+    """A desktop is not like the one it was forked from; the message says in what."""
 
 
 class Ending(Exception):
@@ -70,8 +76,10 @@ def classify(error: Exception, *, phase: Phase, desktop_alive: bool | None, endi
         return Fault("desktop_lost", f"the desktop went away while {phase}: {told}")
     if phase is Phase.SETUP:
         return Fault("guest_unreachable" if isinstance(error, GuestUnreachable) else "setup_failed", told)
-    if phase is Phase.GATES and isinstance(error, NotReady):
+    if isinstance(error, NotReady):
         return Fault("not_ready", told)
+    if isinstance(error, ForkMismatch):
+        return Fault("fork_mismatch", told)
     if phase is Phase.VERIFYING:
         # The checker runs code for any task: whatever it raises means that it gave no verdict.
         return Fault("checker_error", told, checker_error=told)

@@ -14,11 +14,12 @@ from typing import Any, Protocol, get_args
 from pydantic import ValidationError
 
 from desktops.protocol import messages
-from desktops.protocol.attempt import AttemptEnded, ComputerStarted, ComputerStopped, InvalidReason
+from desktops.protocol.attempt import ComputerStarted, ComputerStopped, InvalidReason
 
 from .blobs import BlobStore
 from .computer import Computer
 from .config import Config
+from .endings import LAST_RECORDS, ended
 from .engine.base import Engine, EngineError, EngineFacts, SavingEngine, SweepReport
 from .hold import Hold, NotNow
 from .recorder import Recorder
@@ -87,6 +88,7 @@ class Host:
         facts: EngineFacts,
         spool: Spool,
         blobs: BlobStore,
+        states: States,
         kinds: Mapping[str, Build],
     ) -> None:
         self._config, self._engine, self._facts = config, engine, facts
@@ -103,8 +105,8 @@ class Host:
         self._idle = threading.Event()  # the last work has just ended
         self._deadlines = threading.Event()  # some paid_until has changed
         can_save = isinstance(engine, SavingEngine) and config.warm
-        self._warmer = Warmer(engine, self._closing) if can_save else None  # type: ignore[arg-type]
-        self._states = States(engine)
+        self._states = states
+        self._warmer = Warmer(engine, states, self._closing) if can_save else None
         self._keepers: list[threading.Thread] = []
         self.on_change: Callable[[], None] = lambda: None  # something held has changed
         self.on_view: Callable[[messages.OpenView], None] = lambda view: (
@@ -119,6 +121,7 @@ class Host:
         shutil.rmtree(self._config.scratch, ignore_errors=True)
         self._config.scratch.mkdir(parents=True)
         self._sweep()
+        self._states.sweep()
         self._recover()
         self._look_at_images()
         keepers = [("money", self._watch_money), ("reaper", self._reap)]
@@ -183,7 +186,7 @@ class Host:
                 held.end("the console has given the assignment a newer lease")
             item.thread = threading.Thread(
                 target=self._work,
-                args=(item, build, offer.payload, held),
+                args=(item, build, offer, held),
                 name=f"work-{item.id[:8]}",
                 daemon=True,
             )
@@ -219,12 +222,15 @@ class Host:
                 if item.epoch == stop.epoch:
                     item.end(detail, reason)
                 return
+            if stop.kind not in LAST_RECORDS:
+                log.warning("a stop of the unknown kind %r is ignored", stop.kind)
+                return
             try:
-                if self._spool.take(stop.assignment, stop.epoch, "attempt", datetime.now(UTC)):
+                if self._spool.take(stop.assignment, stop.epoch, stop.kind, datetime.now(UTC)):
                     item = Assignment(stop.assignment, stop.epoch, datetime.now(UTC))
                     item.done.set()
                     self._assignments[item.id] = item
-                    self._recorder(item.id, item.epoch).record(_stopped(detail, reason))
+                    self._recorder(item.id, item.epoch).record(ended(stop.kind, detail, reason))
             except SpoolFull as error:
                 log.error("the stop of %s cannot be answered: %s", stop.assignment, error)
 
@@ -288,6 +294,7 @@ class Host:
             swept_left=len(swept.left) if swept else 0,
             disk_free_mb=shutil.disk_usage(self._config.home).free >> 20,
             states=self._states.held(),
+            states_limit_mb=self._states.limit_mb,
         )
 
     def held(self) -> list[messages.Held]:
@@ -310,22 +317,20 @@ class Host:
 
     # ── work ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _work(
-        self, item: Assignment, build: Build, payload: dict[str, Any], before: Assignment | None
-    ) -> None:
+    def _work(self, item: Assignment, build: Build, offer: messages.Offer, before: Assignment | None) -> None:
         """One assignment's thread: wait for the lease before it to let go, then work to the last record."""
         try:
             if before is not None:
                 before.done.wait()
             recorder = self._recorder(item.id, item.epoch)
             try:
-                work = build(payload, recorder, item.paid_until, self._giving_up)
+                work = build(offer.payload, recorder, item.paid_until, self._giving_up)
             except ValidationError as error:
                 first = error.errors()[0]
                 where = ".".join(str(part) for part in first["loc"])
                 detail = f"this worker cannot read the assignment: {where}: {first['msg']}"
                 log.error("assignment %s: %s", item.id, detail)
-                recorder.record(_broken(detail))
+                recorder.record(ended(offer.kind, detail, "worker_fault"))
                 return
             self._asked_for.add(work.image)
             self._wanted.set()
@@ -383,7 +388,7 @@ class Host:
             # Its own watchdog has ended it by then, whenever it was that this worker came back.
             gone = min(now, taken.paid_until)
             recorder.record(ComputerStopped(at=gone, computer=computer, reason=reason))
-        recorder.record(_broken(detail, reason))
+        recorder.record(ended(taken.kind, detail, reason))
 
     # ── keepers ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -427,8 +432,11 @@ class Host:
         assert self._warmer is not None
         while not self._closing.is_set():
             present = {image.digest for image in self._images}
-            self._warmer.forget_all_but(present)
-            self._warmer.keep_up(present & self._asked_for)
+            try:
+                self._states.forget_all_but(present)
+                self._warmer.keep_up(present & self._asked_for)
+            except EngineError as error:
+                log.warning("the engine does not answer the warmer: %s", error)
             self._wanted.wait(IMAGES_SECONDS)
             self._wanted.clear()
 
@@ -451,14 +459,3 @@ class Host:
             messages.WorkerImage(name=image.name, version=image.version, digest=image.digest)
             for image in self._engine.images()
         ]
-
-
-def _broken(detail: str, reason: InvalidReason = "worker_fault") -> AttemptEnded:
-    return AttemptEnded(at=datetime.now(UTC), ok=False, invalid_reasons=[reason], detail=detail)
-
-
-def _stopped(detail: str, reason: InvalidReason | None) -> AttemptEnded:
-    reasons = [reason] if reason else []
-    return AttemptEnded(
-        at=datetime.now(UTC), ok=False, stopped=reason is None, invalid_reasons=reasons, detail=detail
-    )

@@ -14,14 +14,15 @@ from pathlib import Path
 from desktops.protocol import attempt as records
 from desktops.protocol.actions import Action
 
-from .computer import Computer
-from .engine.base import DeskSpec, Engine, EngineError
+from .computer import Computer, StartFailed
+from .engine.base import DeskSpec, Engine, EngineError, NoFreeSlot, SavedState
 from .faults import Ending, Fault, NotReady, Phase, classify
 from .guest_client import Guest, GuestError, GuestRefused, Look
 from .hold import Hold, NotNow
 from .policies.base import Observation
 from .recorder import Recorder
 from .spool import SpoolFull
+from .states import States
 from .task import Task
 
 log = logging.getLogger(__name__)
@@ -53,13 +54,15 @@ class Session(ABC):
         *,
         engine: Engine,
         engine_name: str,
+        states: States,
         recorder: Recorder,
         paid_until: datetime,
         closing: threading.Event | None = None,
         scratch: Path | None = None,
     ) -> None:
-        self._template = order.template
-        self._engine, self._engine_name, self._recorder = engine, engine_name, recorder
+        self._template, self._setup_state = order.template, order.setup_state
+        self._engine, self._engine_name = engine, engine_name
+        self._states, self._recorder = states, recorder
         self._paid_until = paid_until
         self._scratch = scratch  # None: the machine's own temporary folder
         self._closing = closing or threading.Event()  # set: the process ends, nothing may insist any longer
@@ -176,6 +179,64 @@ class Session(ABC):
             computer.set_paid_until(self._paid_until)
         self._recorder.record(records.ComputerReady(at=now(), computer=computer.id, seconds=seconds))
         return computer
+
+    def _begin(self, task: Task, folder: Path) -> tuple[Computer, Observation]:
+        """A desktop with the task's setup: from the saved one that had it, or set up now and then saved as that."""
+        name = self._setup_state
+        computer = self._start_set_up(name, folder) if name else None
+        if computer is not None:
+            return computer, self._set_up(task, computer.guest, folder, name)
+        computer = self._start()
+        seen = self._set_up(task, computer.guest, folder)
+        if name:
+            self._save_set_up(computer, name, folder)
+        return computer, seen
+
+    def _start_set_up(self, name: str, folder: Path) -> Computer | None:
+        """Started from the saved desktop of that name; None, with nothing started, where that cannot be."""
+        with self._states.using(name):
+            try:
+                if not self._states.has(name):
+                    return None
+                self._states.lay_out(name, folder)
+                return self._start(name)
+            except (StartFailed, EngineError) as error:
+                if self._computer is not None or isinstance(error.__cause__, NoFreeSlot):
+                    raise
+                log.warning("%s is set up anew: %s", self, error)
+        self._states.forget_now(name)
+        return None
+
+    def _save_set_up(self, computer: Computer, name: str, folder: Path) -> None:
+        """For the next that asks for it. This one goes on, saved or not."""
+        self._check_ending()
+        began = time.monotonic()
+        try:
+            saved = self._states.save(computer, name, resume=True, files=folder)
+        except EngineError as error:
+            log.info("%s goes on, and what was set up is not saved: %s", self, error)
+        else:
+            self._record_saved(computer, saved, began)
+
+    def _record_saved(
+        self,
+        computer: Computer,
+        saved: SavedState,
+        began: float,
+        attestation: records.Attestation | None = None,
+    ) -> None:
+        self._recorder.record(
+            records.StateSaved(
+                at=now(),
+                computer=computer.id,
+                name=saved.name,
+                digest=saved.digest,
+                size_bytes=saved.size_bytes,
+                seconds=time.monotonic() - began,
+                parent=computer.started_from,
+                attestation=attestation,
+            )
+        )
 
     def _set_up(self, task: Task, guest: Guest, folder: Path, from_state: str = "") -> Observation:
         """The task's setup, unless the desktop comes from a saved one that had it; the gates are checked anyhow."""

@@ -130,7 +130,8 @@ class ConsoleDouble:
 
     async def ended(self, assignment: str, seconds: float = 60) -> dict[str, Any]:
         """The assignment's last record, once it is there."""
-        await self.until(lambda: "attempt_ended" in self.kinds(assignment), seconds)
+        last = {"attempt_ended", "prefix_ended"}
+        await self.until(lambda: not last.isdisjoint(self.kinds(assignment)), seconds)
         return self.records(assignment)[-1]
 
     # ── the websocket ─────────────────────────────────────────────────────────────────────────────────────

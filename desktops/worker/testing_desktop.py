@@ -7,6 +7,7 @@ It can be told to die, to fall silent or to be slow at any point of an attempt.
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import json
 import socket
@@ -14,6 +15,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Container
+from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from typing import Any, cast
@@ -21,6 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from PIL import Image as Picture
 
+from .attest import LOOK
 from .engine.base import (
     Desk,
     DeskSpec,
@@ -31,7 +34,10 @@ from .engine.base import (
     Image,
     ImageMissing,
     OwnedDesk,
+    SavedState,
+    StateMissing,
     SweepReport,
+    warm_state,
 )
 
 SERVER_INIT = struct.pack(">HHBBBBHHHBBB3xI4s", 1920, 1080, 32, 24, 0, 1, 255, 255, 255, 16, 8, 0, 4, b"Fake")
@@ -49,6 +55,7 @@ class FakeDesk:
         self.ref = f"fake-{spec.computer[:8]}"
         self.image_id = spec.image
         self.restored = False
+        self.processes = ["Xvnc", "openbox"]
         self.started_at = datetime.now(UTC)
         self.files: dict[str, bytes] = {}
         self.actions: list[dict[str, Any]] = []
@@ -76,6 +83,11 @@ class FakeDesk:
 
     def logs(self) -> str:
         return ""
+
+    def copy(self, other: FakeDesk) -> None:
+        """Have its files, screen and processes."""
+        self.files, self.actions = dict(other.files), list(other.actions)
+        self.processes = list(other.processes)
 
     def die(self) -> None:
         """As when the container is killed: every connection breaks."""
@@ -140,6 +152,8 @@ class FakeDesk:
             return 200, self.screen(), {"X-Look": json.dumps(look)}
         if path == "/paid_until":
             self.paid_until = sent["at"]
+        if path == "/silence_limit":
+            self.silence_limit = sent["seconds"]
         if path == "/run":
             return self._run(sent["command"])
         return 200, json.dumps(_PLAIN.get(path, {})).encode(), {}
@@ -166,14 +180,25 @@ class FakeDesk:
 
     def _run(self, command: str | list[str]) -> tuple[int, bytes, dict[str, str]]:
         words = command.split() if isinstance(command, str) else command
+        if words[-1] == LOOK:
+            return self._looked_at()
         found = self.files.get(words[-1]) if words[0] == "cat" else b""
-        reply = {
-            "returncode": 0 if found is not None else 1,
-            "stdout": base64.b64encode(found or b"").decode(),
-            "stderr": "",
-            "timed_out": False,
-        }
-        return 200, json.dumps(reply).encode(), {}
+        return _completed(0 if found is not None else 1, found or b"")
+
+    def _looked_at(self) -> tuple[int, bytes, dict[str, str]]:
+        files = hashlib.sha256(repr(sorted(self.files.items())).encode()).hexdigest()
+        seen = {"processes": sorted(self.processes), "files": files}
+        return _completed(0, json.dumps(seen).encode())
+
+
+def _completed(returncode: int, stdout: bytes) -> tuple[int, bytes, dict[str, str]]:
+    reply = {
+        "returncode": returncode,
+        "stdout": base64.b64encode(stdout).decode(),
+        "stderr": "",
+        "timed_out": False,
+    }
+    return 200, json.dumps(reply).encode(), {}
 
 
 _PLAIN: dict[str, Any] = {
@@ -274,6 +299,53 @@ class FakeEngine:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+
+class FakeSavingEngine(FakeEngine):
+    """Saved desktops keep files, actions and processes. `refuse_saves` makes that many fail first."""
+
+    def __init__(self, *, slots: int = 4, owner: str = "fake", state_bytes: int = 100 << 20) -> None:
+        super().__init__(slots=slots, owner=owner)
+        self.saved: dict[str, tuple[SavedState, FakeDesk]] = {}
+        self.state_bytes = state_bytes
+        self.refuse_saves = 0
+
+    def create(self, spec: DeskSpec) -> Desk:
+        state = spec.state or warm_state(spec.image)
+        if spec.state and state not in self.saved:
+            raise StateMissing(f"the saved desktop {state} is not on this machine")
+        super().create(spec)
+        desk = self.desks[spec.computer]
+        if state in self.saved:
+            about, parent = self.saved[state]
+            self.saved[state] = (replace(about, used_at=datetime.now(UTC)), parent)
+            desk.restored, desk.paid_until, desk.silence_limit = True, parent.paid_until, parent.silence_limit
+            desk.copy(parent)
+        return desk
+
+    def save(self, desk: Desk, name: str, *, resume: bool) -> SavedState:
+        with self._lock:
+            if self.refuse_saves > 0:
+                self.refuse_saves -= 1
+                raise EngineError("the checkpoint failed")
+        ours = self.desks[desk.computer]
+        kept = FakeDesk(ours.spec, lambda desk, path: None)
+        kept.copy(ours)
+        kept.paid_until, kept.silence_limit = ours.paid_until, ours.silence_limit
+        digest = f"sha256:{hashlib.sha256(name.encode()).hexdigest()}"
+        state = SavedState(
+            name, digest, self.state_bytes, ours.image_id, ours.image_id, made_at=datetime.now(UTC)
+        )
+        self.saved[name] = (state, kept)
+        if not resume:
+            ours.die()
+        return state
+
+    def states(self) -> list[SavedState]:
+        return [state for state, _ in list(self.saved.values())]
+
+    def forget(self, name: str) -> None:
+        self.saved.pop(name, None)
 
 
 def slow(seconds: float, path: str = "/act") -> Callable[[FakeDesk, str], None]:

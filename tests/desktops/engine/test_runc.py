@@ -19,6 +19,7 @@ from desktops.worker.computer import Computer
 from desktops.worker.engine.base import DeskSpec, EngineError, StateMissing, warm_state
 from desktops.worker.engine.choose import RUNC, open_engine
 from desktops.worker.engine.runc.engine import RuncEngine
+from desktops.worker.states import States
 from desktops.worker.warm import Warmer
 
 from .test_containers import spec, until
@@ -48,10 +49,10 @@ def runc(engine_address: str, home: Path) -> Iterator[RuncEngine]:
 
 
 def test_the_next_desktop_starts_from_the_saved_one_with_limits_of_its_own(
-    runc: RuncEngine, image: Images
+    runc: RuncEngine, home: Path, image: Images
 ) -> None:
     digest = image("basic")
-    Warmer(runc, threading.Event()).keep_up([digest])
+    Warmer(runc, States(runc, home / "states"), threading.Event()).keep_up([digest])
     assert [state.name for state in runc.states()] == [warm_state(digest)]
     assert runc.list_owned() == []  # the one that was saved is gone
     with Computer(runc, spec(digest)) as first, Computer(runc, spec(digest)) as second:
@@ -127,11 +128,11 @@ def test_a_desktop_that_was_saved_goes_on_and_so_do_forks_of_its_forks(
     assert runc.list_owned() == []
 
 
-def test_a_saved_desktop_goes_with_its_image(runc: RuncEngine, image: Images) -> None:
+def test_a_saved_desktop_goes_with_its_image(runc: RuncEngine, home: Path, image: Images) -> None:
     digest = image("basic")
     with Computer(runc, spec(digest)) as parent:
         parent.save(warm_state(digest), resume=False)
-    Warmer(runc, threading.Event()).forget_all_but([])
+    States(runc, home / "states").forget_all_but([])
     assert runc.states() == []
 
 
@@ -191,10 +192,14 @@ def test_a_desktop_may_use_no_more_than_its_limits(runc: RuncEngine, image: Imag
 
 
 def test_an_image_that_cannot_be_saved_is_not_tried_again_at_once(
-    runc: RuncEngine, image: Images, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    runc: RuncEngine,
+    home: Path,
+    image: Images,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(runc._runc, "save", _refuse)
-    warmer = Warmer(runc, threading.Event())
+    warmer = Warmer(runc, States(runc, home / "states"), threading.Event())
     for _ in range(2):
         warmer.keep_up([image("basic")])
     assert caplog.text.count("start cold for now") == 1

@@ -31,3 +31,15 @@ def order(*actions: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "recipe": list(actions) or [{"action": "type", "text": "hello"}, {"action": "done"}],
         "max_steps": 15,
     } | changes
+
+
+def prefix_order(*actions: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {
+        "prefix_id": "p-1",
+        "run_id": "r-1",
+        "try_number": 1,
+        "template": TEMPLATE,
+        "task": TASK,
+        "recipe": list(actions) or [{"action": "type", "text": "hel"}],
+        "state": "prefix-1",
+    } | changes

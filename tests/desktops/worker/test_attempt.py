@@ -6,71 +6,10 @@ import json
 import threading
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
-from desktops.protocol.attempt import AttemptOrder, record_adapter
-from desktops.worker import session
-from desktops.worker.attempt import AttemptRun
-from desktops.worker.blobs import BlobStore
-from desktops.worker.recorder import Recorder
-from desktops.worker.spool import Spool
-from desktops.worker.testing_desktop import FakeEngine
-
-from .orders import TASK, order
+from .orders import TASK
+from .table import kinds
 
 GOOD = ["computer_started", "computer_ready", "setup_done", "step", "step", "verifying", "verdict"]
-
-
-class Table:
-    """An engine, a spool, and the attempt played on them."""
-
-    def __init__(self, tmp_path) -> None:
-        self.engine = FakeEngine()
-        self.spool = Spool(tmp_path / "spool", ballast=0)
-        self.blobs = BlobStore(tmp_path / "blobs")
-        self.spool.take("a", 1, "attempt", datetime.now(UTC))
-        self.closing = threading.Event()
-
-    def made(self, **changes):
-        return AttemptRun(
-            AttemptOrder.model_validate(order(**changes)),
-            engine=self.engine,
-            engine_name="fake",
-            recorder=Recorder(self.spool, self.blobs, assignment="a", epoch=1),
-            paid_until=datetime.now(UTC) + timedelta(minutes=5),
-            closing=self.closing,
-        )
-
-    def play(self, **changes):
-        self.made(**changes).run()
-        return self.records()
-
-    def records(self):
-        """Every record, checked against the protocol, after what must hold for any attempt."""
-        items = self.spool.after(0, limit=500)
-        records = [record_adapter.validate_python(json.loads(item.record)) for item in items]
-        kinds = [record.kind for record in records]
-        assert kinds.count("attempt_ended") == 1
-        assert kinds[-1] == "attempt_ended"
-        assert kinds.count("computer_started") == kinds.count("computer_stopped")
-        assert self.engine.desks == {}
-        for item, record in zip(items, records, strict=True):
-            if hasattr(record, "screenshot"):
-                assert record.screenshot in item.blobs
-                assert self.blobs.read(record.screenshot).startswith(b"\x89PNG")
-        return records
-
-
-@pytest.fixture
-def table(tmp_path, monkeypatch):
-    monkeypatch.setattr(session, "INSIST_SECONDS", 0.02)
-    table = Table(tmp_path)
-    yield table
-    table.spool.close()
-
-
-def kinds(records):
-    return [record.kind for record in records]
 
 
 def test_a_right_recipe_is_a_success(table):
@@ -233,7 +172,7 @@ def test_an_end_that_cannot_be_written_is_left_for_the_next_start(table):
     table.closing.set()
     table.made().run()
     assert [item.ended for item in table.spool.taken()] == [None]
-    assert len(table.spool.computers("a", 1)) == 1
+    assert len(table.spool.computers(table.taken[0], 1)) == 1
     assert "attempt_ended" not in [json.loads(item.record)["kind"] for item in table.spool.after(0, limit=99)]
     table.engine.refuse_removals = 0
     table.engine.sweep([])

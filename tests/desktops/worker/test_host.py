@@ -18,6 +18,7 @@ from desktops.worker.engine.base import EngineFacts, SweepReport
 from desktops.worker.host import Host
 from desktops.worker.recorder import Recorder
 from desktops.worker.spool import Spool
+from desktops.worker.states import States
 
 FACTS = EngineFacts("fake", "1", "none", False, "it is a fake", slots=2, cpus=2, memory_mb=4096)
 
@@ -78,7 +79,8 @@ class House:
             facts=FACTS,
             spool=self.spool,
             blobs=BlobStore(tmp_path / "blobs"),
-            kinds={"attempt": self.build},
+            states=States(self.engine, tmp_path / "states"),  # type: ignore[arg-type]
+            kinds={"attempt": self.build, "prefix": self.build},
         )
 
     def build(self, payload, recorder, paid_until, closing):
@@ -86,12 +88,10 @@ class House:
         self.jobs.append(Job(payload, recorder, paid_until))
         return self.jobs[-1]
 
-    def offer(self, assignment="a", epoch=1, seconds=300.0, **payload):
+    def offer(self, assignment="a", epoch=1, seconds=300.0, kind="attempt", **payload):
         paid = datetime.now(UTC) + timedelta(seconds=seconds)
         self.host.on_offer(
-            messages.Offer(
-                assignment=assignment, epoch=epoch, kind="attempt", payload=payload, paid_until=paid
-            )
+            messages.Offer(assignment=assignment, epoch=epoch, kind=kind, payload=payload, paid_until=paid)
         )
         return paid
 
@@ -250,9 +250,22 @@ def test_work_that_breaks_is_swept_and_ended_all_the_same(house, monkeypatch):
 
 
 def test_an_unknown_kind_is_not_taken(house):
-    now = datetime.now(UTC)
-    house.host.on_offer(messages.Offer(assignment="a", epoch=1, kind="dance", payload={}, paid_until=now))
+    house.offer(kind="dance")
+    house.host.on_stop(messages.Stop(assignment="a", epoch=1, kind="dance", reason="enough"))
     assert house.held() == []
+    assert house.records() == []
+
+
+def test_a_prefix_that_ends_without_a_word_has_the_last_record_of_a_prefix(house, monkeypatch):
+    house.host.on_stop(messages.Stop(assignment="a", epoch=1, kind="prefix", reason="cancelled_by_user"))
+    house.offer("b", kind="prefix", must_be_held={"epoch": 1})
+    monkeypatch.delattr(Job, "run")
+    house.offer("c", kind="prefix")
+    until(lambda: all(house.records(name) for name in "abc"))
+    ends = {name: json.loads(house.records(name)[-1]) for name in "abc"}
+    assert {end["kind"] for end in ends.values()} == {"prefix_ended"}
+    assert ends["a"]["stopped"]
+    assert ends["b"]["invalid_reasons"] == ends["c"]["invalid_reasons"] == ["worker_fault"]
 
 
 def test_a_sweep_leaves_the_desktops_of_running_work_alone(house):
@@ -298,6 +311,16 @@ def test_what_a_killed_worker_left_is_ended_and_paid_no_longer_than_reserved(tmp
     stopped = next(record for record in house.records() if "computer_stopped" in record)
     assert paid.strftime("%Y-%m-%dT%H:%M:%S") in stopped
     assert house.held() == [("a", 1)]
+    house.host.close()
+    house.spool.close()
+
+
+def test_a_prefix_that_a_killed_worker_left_ends_as_a_prefix(tmp_path):
+    house = House(tmp_path)
+    house.spool.take("a", 1, "prefix", datetime.now(UTC))
+    house.host.start()
+    (ended,) = map(json.loads, house.records())
+    assert (ended["kind"], ended["invalid_reasons"]) == ("prefix_ended", ["worker_stopped"])
     house.host.close()
     house.spool.close()
 
