@@ -15,7 +15,18 @@ from console.admin import ReadOnlyAdmin, ReadOnlyInline, record_change
 
 from .actions.rates import set_rate, set_worker_rate
 from .actions.templates import retire_template
-from .models import Assignment, Computer, ComputerTally, State, Template, TemplateVersion, Worker, WorkerRate
+from .models import (
+    Ask,
+    Assignment,
+    Computer,
+    ComputerTally,
+    Hold,
+    State,
+    Template,
+    TemplateVersion,
+    Worker,
+    WorkerRate,
+)
 from .models.rate import LOWEST_RATE
 
 
@@ -69,6 +80,8 @@ class TemplateVersionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         "memory_mb",
         "cpus",
         "egress",
+        "base",
+        "made_by",
         "created_at",
         "published_at",
     )
@@ -178,6 +191,24 @@ class StateAdmin(ReadOnlyAdmin):
     list_filter = ("origin", "status")
     search_fields = ("id", "name", "label")
     list_select_related = ("workspace", "worker")
+    show_full_result_count = False
+
+
+@admin.register(Hold)
+class HoldAdmin(ReadOnlyAdmin):
+    list_display = ("__str__", "workspace", "status", "stop_reason", "opened_via", "created_at", "ended_at")
+    list_filter = ("status", "stop_reason")
+    search_fields = ("id", "opened_via")
+    list_select_related = ("workspace", "computer", "template_version__template")
+    show_full_result_count = False
+
+
+@admin.register(Ask)
+class AskAdmin(ReadOnlyAdmin):
+    list_display = ("__str__", "hold", "label", "asked_by", "asked_at", "answered_at")
+    list_filter = ("what", "status")
+    search_fields = ("id", "label")
+    list_select_related = ("hold__computer", "hold__template_version__template")
     show_full_result_count = False
 
 

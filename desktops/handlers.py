@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
+
+from pydantic import TypeAdapter
 
 from desktops.models import Assignment, Computer
 
@@ -14,8 +16,12 @@ class BadRecord(ValueError):
     """The record cannot be applied; the worker is told why."""
 
 
+class UnknownKind(LookupError):
+    """Nobody in this console knows what assignments of this kind mean."""
+
+
 class Batch(Protocol):
-    """Assignments of one kind, loaded and locked, while records of them are applied one after another."""
+    """Assignments of one handler, loaded and locked, while records of them are applied one after another."""
 
     def record(self, assignment: Assignment, record: Any, computer: Computer | None) -> bool:
         """Apply one record; True when it was the last of the assignment. Raises BadRecord."""
@@ -37,12 +43,34 @@ class Handler(Protocol):
         """Lock what they belong to and load it; what the batch has changed is written when the context ends well."""
 
 
-_handlers: dict[str, Handler] = {}
+class Kind(NamedTuple):
+    """A handler may have several kinds, of which it is given what is in one batch together."""
+
+    handler: Handler
+    records: TypeAdapter[Any]
 
 
-def register(kind: str, handler: Handler) -> None:
-    _handlers[kind] = handler
+_kinds: dict[str, Kind] = {}
+
+
+def register(kind: str, handler: Handler, records: TypeAdapter[Any]) -> None:
+    """`records`: what a worker may report of assignments of this kind."""
+    _kinds[kind] = Kind(handler, records)
 
 
 def handler_for(kind: str) -> Handler:
-    return _handlers[kind]
+    """Raises UnknownKind."""
+    return _kind(kind).handler
+
+
+def records_of(kind: str) -> TypeAdapter[Any]:
+    """Raises UnknownKind."""
+    return _kind(kind).records
+
+
+def _kind(kind: str) -> Kind:
+    try:
+        return _kinds[kind]
+    except KeyError:
+        known = ", ".join(sorted(_kinds)) or "none"
+        raise UnknownKind(f"Nobody handles assignments of kind {kind!r}. Known: {known}.") from None

@@ -23,7 +23,7 @@ from console.api.authentication import WorkspaceTokenAuthentication
 from console.api.problems import Problem
 from console.doorbell import switchboard
 from console.models import Scope, Token
-from desktops.actions import report, states
+from desktops.actions import asks, report, states
 from desktops.models import Assignment, Worker
 from desktops.protocol import messages
 
@@ -53,6 +53,7 @@ class WorkerConsumer(AsyncWebsocketConsumer):
         self.token = await database_sync_to_async(_token)(headers.get(b"authorization", b""))
         self.connection = uuid.uuid4()
         self.sent: dict[str, tuple[int, Any, str]] = {}
+        self.asked: set[str] = set()
         self.forgetting: set[str] = set()  # told since the last list of states
         self.pusher: asyncio.Task[None] | None = None
         await self.accept()
@@ -174,7 +175,10 @@ class WorkerConsumer(AsyncWebsocketConsumer):
             elif before[1] != paid:
                 await self._send(messages.Extend(assignment=key, epoch=assignment.epoch, paid_until=paid))
             self.sent[key] = (assignment.epoch, paid, status)
-
+        for ask in await database_sync_to_async(asks.to_ask)(self.worker):
+            if ask.ask not in self.asked:
+                self.asked.add(ask.ask)
+                await self._send(ask)
         await self._forget(await database_sync_to_async(states.to_forget)(self.worker))
 
     async def _states(self, beat: messages.Heartbeat) -> None:

@@ -191,4 +191,4 @@ def _ended(run: Run, attempt: Attempt, one: AttemptTry, item: protocol.AttemptEn
         )
 
 
-register(KIND, AttemptHandler())
+register(KIND, AttemptHandler(), protocol.record_adapter)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Final
 
-
-class Range(NamedTuple):
-    low: int
-    high: int
-    default: int | None
-
+from console.limits import CAP_MAX, CAP_MIN
+from console.limits import Range as Range
 
 TASKS: Final = Range(1, 366, None)
 PARALLEL_COPIES: Final = Range(1, 8, 1)
@@ -22,9 +17,8 @@ TIME_CAP_MINUTES: Final = Range(1, 1440, 30)
 STOP_AFTER_VALID: Final = Range(1, 1_171_200, None)
 LARGEST_RUN: Final = TASKS.high * PARALLEL_COPIES.high * FORK_COPIES.high * ROUNDS.high
 
-SPEND_CAP_MIN: Final = Decimal("0.01")
-SPEND_CAP_MAX: Final = Decimal("100000")
-SPEND_CAP_PLACES: Final = 2
+SPEND_CAP_MIN: Final = CAP_MIN
+SPEND_CAP_MAX: Final = CAP_MAX
 NAME_LENGTH: Final = 120
 
 # An infrastructure fault is tried again this often in all before the attempt ends without a verdict.

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from console import presence
 from console.doorbell import listen_blocking
-from desktops.actions import computers, lease, states
+from desktops.actions import computers, holds, lease, states
 from desktops.models import Assignment, Computer
 from runs.actions.advance import advance_run
 from runs.models import Run
@@ -38,7 +38,7 @@ def look() -> None:
 
 
 def one_pass() -> None:
-    """Lose what went quiet, settle what ended by itself, advance every run that has not ended, let go what has expired.
+    """Lose what went quiet, settle what ended by itself, look after computers, advance runs, let go what has expired.
 
     Each of these is a transaction of its own, and one that breaks keeps none of the others waiting: it is in the
     log, and the next pass tries it again.
@@ -53,6 +53,9 @@ def one_pass() -> None:
     for computer in unpaid.filter(computers.over(now)).select_related("assignment"):
         with _alone(f"Settling {computer.pk}"):
             computers.presume_gone(computer)
+    for hold_id in holds.open_now():  # before the runs: somebody waits for each of these
+        with _alone(f"Looking after computer {hold_id}"):
+            holds.look_after(hold_id)
     for run_id in Run.objects.active().order_by("created_at").values_list("pk", flat=True):
         with _alone(f"Advancing run {run_id}"):
             advance_run(run_id)

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from console.models import Budget
 from console.redaction import redact
-from desktops.handlers import BadRecord, Batch, handler_for
+from desktops.handlers import BadRecord, Batch, Handler, UnknownKind, handler_for, records_of
 from desktops.models import Assignment, Computer, Worker
 from desktops.protocol import attempt as protocol
 from desktops.protocol import messages
@@ -35,11 +35,15 @@ log = logging.getLogger(__name__)
 FORMED: Final = {"kind", "at", "screenshot"}
 
 
+# What names the desktop that it is about.
+OF_COMPUTER: Final = protocol.ComputerReady | protocol.ComputerStopped | protocol.StateSaved | protocol.Forked
+
+
 class _Said(NamedTuple):
     item: messages.SpoolItem
     assignment: uuid.UUID
-    kind: str
-    record: protocol.AttemptRecord
+    handler: Handler
+    record: Any  # of its kind's records, one
 
 
 def take(worker: Worker, items: Sequence[messages.SpoolItem]) -> list[messages.Refused]:
@@ -56,11 +60,12 @@ def take(worker: Worker, items: Sequence[messages.SpoolItem]) -> list[messages.R
             refused.append(_refuse(worker, item, "unknown_assignment", detail))
             continue
         try:
-            record = protocol.record_adapter.validate_python(_storable(item.record))
-        except ValidationError as error:
+            handler, adapter = handler_for(kinds[assignment]), records_of(kinds[assignment])
+            record = adapter.validate_python(_storable(item.record))
+        except (ValidationError, UnknownKind) as error:
             refused.append(_refuse(worker, item, "bad_record", str(error)))
             continue
-        said.append(_Said(item, assignment, kinds[assignment], record))
+        said.append(_Said(item, assignment, handler, record))
     refused += _halving(worker, said)
     return sorted(refused, key=lambda problem: problem.number or 0)
 
@@ -87,12 +92,13 @@ def _halving(worker: Worker, said: Sequence[_Said]) -> list[messages.Refused]:
 
 def _apply(worker: Worker, said: Sequence[_Said]) -> list[messages.Refused]:
     refused = []
-    by_kind: dict[str, set[uuid.UUID]] = defaultdict(set)
+    by_handler: dict[Handler, set[uuid.UUID]] = defaultdict(set)
     for one in said:
-        by_kind[one.kind].add(one.assignment)
+        by_handler[one.handler].add(one.assignment)
     with ExitStack() as stack:
         batches = {
-            kind: stack.enter_context(handler_for(kind).batch(pks)) for kind, pks in sorted(by_kind.items())
+            handler: stack.enter_context(handler.batch(pks))
+            for handler, pks in sorted(by_handler.items(), key=lambda item: type(item[0]).__name__)
         }
         assignments = _locked(worker, {one.assignment for one in said})
         started = [one.record for one in said if isinstance(one.record, protocol.ComputerStarted)]
@@ -100,7 +106,7 @@ def _apply(worker: Worker, said: Sequence[_Said]) -> list[messages.Refused]:
         # Entered last, so that desktops are written before what refers to them.
         books = stack.enter_context(keep_books(assignments.values(), starting))
         for one in said:
-            if not _record(one, assignments[one.assignment], batches[one.kind], books):
+            if not _record(one, assignments[one.assignment], batches[one.handler], books):
                 detail = "The lease on this assignment has ended; its results are not used."
                 refused.append(_refuse(worker, one.item, "stale_epoch", detail))
     return refused
@@ -122,7 +128,7 @@ def _record(one: _Said, assignment: Assignment, batch: Batch, books: Books) -> b
     computer = None
     if isinstance(record, protocol.ComputerStarted):
         computer = books.started(assignment, record)
-    elif isinstance(record, protocol.ComputerReady | protocol.ComputerStopped):
+    elif isinstance(record, OF_COMPUTER):
         named = as_uuid(record.computer)
         computer = books.computers.get(named) if named is not None else None
         if computer is not None and computer.assignment_id != assignment.pk:

@@ -1,5 +1,7 @@
+from .ask import Ask
 from .assignment import Assignment
 from .computer import Computer
+from .hold import Hold
 from .rate import WorkerRate
 from .state import State
 from .tally import ComputerTally
@@ -7,9 +9,11 @@ from .template import Template, TemplateVersion
 from .worker import Worker
 
 __all__ = [
+    "Ask",
     "Assignment",
     "Computer",
     "ComputerTally",
+    "Hold",
     "State",
     "Template",
     "TemplateVersion",

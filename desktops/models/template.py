@@ -44,6 +44,17 @@ class TemplateVersion(models.Model):
     memory_mb = models.PositiveIntegerField(default=2048)
     cpus = models.DecimalField(max_digits=4, decimal_places=2, default=Decimal("1.5"))
     egress = models.CharField(max_length=4, choices=[("none", "None"), ("open", "Open")], default="none")
+    base = models.ForeignKey(
+        "self",
+        on_delete=models.SET_NULL,
+        related_name="+",
+        null=True,
+        blank=True,
+        help_text="The version that the desktop it was made from ran.",
+    )
+    made_by = models.CharField(
+        max_length=120, blank=True, help_text="Who saved it from a desktop; empty: built."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     published_at = models.DateTimeField(null=True, blank=True)
 

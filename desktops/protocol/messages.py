@@ -157,6 +157,31 @@ class Forget(_Message):
     state: str
 
 
+class Save(_Message):
+    """Keep the desktop as it is now, under that name; it goes on."""
+
+    what: Literal["save"] = "save"
+    name: str
+
+
+class MakeImage(_Message):
+    """Make an image of the files it has now, which is that version of that template; it goes on."""
+
+    what: Literal["make_image"] = "make_image"
+    template: str
+    version: int
+
+
+class Ask(_Message):
+    """Do this with the desktop of an assignment of kind `computer`. Asked again until it is answered, done once."""
+
+    type: Literal["ask"] = "ask"
+    ask: str
+    assignment: str
+    epoch: int
+    do: Annotated[Save | MakeImage, Field(discriminator="what")]
+
+
 class OpenView(_Message):
     """Somebody wants to see a desktop: dial `/ws/worker/tunnel/VIEW`, and through it pass on what its screen says.
 
@@ -198,7 +223,8 @@ class Refused(_Message):
 
 FromWorker = Annotated[Hello | Heartbeat | Report, Field(discriminator="type")]
 FromConsole = Annotated[
-    Welcome | Offer | Extend | Stop | Forget | OpenView | Acknowledge | Refused, Field(discriminator="type")
+    Welcome | Offer | Extend | Stop | Forget | Ask | OpenView | Acknowledge | Refused,
+    Field(discriminator="type"),
 ]
 from_worker: TypeAdapter[FromWorker] = TypeAdapter(FromWorker)
 from_console: TypeAdapter[FromConsole] = TypeAdapter(FromConsole)

@@ -1,0 +1,14 @@
+"""Ranges and defaults of a computer that somebody opens: serializer, form and pages read these."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final
+
+from console.limits import Range
+
+IDLE_MINUTES: Final = Range(1, 240, 15)
+MAX_MINUTES: Final = Range(1, 1440, 60)
+SPEND_CAP: Final = Decimal("0.50")  # dollars, unless another is named
+LABEL_LENGTH: Final = 120
+TITLE_LENGTH: Final = 100
