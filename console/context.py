@@ -47,6 +47,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, tuple[str, ...]], ...]], ..
             ("task-set-list", "Task sets", "list-checks", ("task",)),
             ("template-list", "Templates", "box", ("template",)),
             ("worker-list", "Workers", "server", ("worker",)),
+            ("state-list", "Saved desktops", "hard-drive", ("state",)),
         ),
     ),
     (

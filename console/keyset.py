@@ -28,3 +28,14 @@ def first_rows(found: QuerySet[Row], order: Sequence[str], rows: int, ranges: Se
         else [row[-1] for row in nearest]
     )
     return list(found.filter(pk__in=pks).order_by(*order)) if pks else []
+
+
+def beyond(key: Sequence[str], values: Sequence[Any]) -> Q:
+    """Rows after `values`: k1 > v1, or k1 = v1 and k2 > v2, …; for an index, k1 ≥ v1 says again where it begins."""
+    after, same, start = Q(), Q(), Q()
+    for name, value in zip(key, values, strict=True):
+        field, way = name.lstrip("-"), "lt" if name.startswith("-") else "gt"
+        start = start or Q(**{f"{field}__{way}e": value})
+        after |= same & Q(**{f"{field}__{way}": value})
+        same &= Q(**{field: value})
+    return start & after if len(key) > 1 else after

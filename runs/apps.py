@@ -6,4 +6,9 @@ class RunsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from . import assignments  # noqa: F401  registers the handler of kind `attempt`
+        from desktops.subjects import name_subjects
+
+        from . import assignments  # registers the handler of kind `attempt`
+        from .pages.subjects import attempts_named
+
+        name_subjects(assignments.KIND, attempts_named)

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from django.core.exceptions import FieldDoesNotExist, ValidationError
 from django.db import models
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils.timezone import is_naive
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
-from console.keyset import first_rows
+from console.keyset import beyond, first_rows
 
 from .problems import FieldProblem, InvalidRequest
 
@@ -40,7 +40,7 @@ class Pages(BasePagination):
         self.limit = _limit(request.query_params.get("limit"), getattr(view, "most_rows", MOST))
         cursor = request.query_params.get("cursor")
         if cursor is not None:
-            queryset = queryset.filter(_beyond(self.key, _read(cursor, self.key, queryset.model)))
+            queryset = queryset.filter(beyond(self.key, _read(cursor, self.key, queryset.model)))
         ranges = view.ranges() if hasattr(view, "ranges") else ()
         rows = first_rows(queryset, self.key, self.limit + 1, ranges)
         self.more = len(rows) > self.limit
@@ -101,17 +101,6 @@ def _value(row: Any, path: str) -> Any:
     for name in path.split("__"):
         row = getattr(row, name)
     return row
-
-
-def _beyond(key: tuple[str, ...], values: list[Any]) -> Q:
-    """Rows after `values`: k1 > v1, or k1 = v1 and k2 > v2, …; k1 ≥ v1 says again where an index has to begin."""
-    beyond, same, start = Q(), Q(), Q()
-    for name, value in zip(key, values, strict=True):
-        field, way = name.lstrip("-"), "lt" if name.startswith("-") else "gt"
-        start = start or Q(**{f"{field}__{way}e": value})
-        beyond |= same & Q(**{f"{field}__{way}": value})
-        same &= Q(**{field: value})
-    return start & beyond
 
 
 def _read(cursor: str, key: tuple[str, ...], model: type[models.Model]) -> list[Any]:

@@ -18,11 +18,11 @@ LUCIDE: Final = Path(settings.BASE_DIR) / "node_modules/lucide-static/icons"
 NAMES: Final = """
     arrow-down arrow-left arrow-right arrow-up badge-check ban bot box check chevron-left chevron-right
     chevrons-up-down circle-alert circle-check circle-help circle-play clock copy copy-plus cpu diff download
-    equal eye file-text filter fingerprint flag folder git-fork globe globe-lock grab hand history hourglass
-    house image info key-round keyboard layers list list-checks loader lock log-out mail maximize menu monitor
+    equal eye file-text filter fingerprint flag folder git-fork globe globe-lock grab hand hard-drive history
+    hourglass house image info key-round keyboard layers list list-checks loader lock log-out mail maximize menu monitor
     monitor-off mouse mouse-pointer-2 mouse-pointer-click move octagon-x package pause pencil-line play plus
     refresh-cw repeat-2 rotate-cw scale scroll scroll-text search search-x send server settings skip-back
-    skip-forward split sun-moon tag terminal timer triangle-alert type upload user user-plus users wallet
+    skip-forward split sun-moon tag terminal timer trash-2 triangle-alert type upload user user-plus users wallet
     webhook wifi wifi-off x
 """.split()  # noqa: SIM905  a list of a hundred quoted words reads worse
 YEAR: Final = 31_536_000

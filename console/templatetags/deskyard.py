@@ -61,6 +61,10 @@ LOOKS: dict[str | None, Look] = {
     "live": Look("key-round", "Live"),
     "expired": Look("timer", "Expired", "idle"),
     "revoked": Look("ban", "Revoked", "idle"),
+    # saved desktops
+    "held": Look("hard-drive", "Kept"),
+    "leaving": Look("hourglass", "Being deleted", "idle"),
+    "gone": Look("ban", "Gone", "idle"),
     # webhooks and what they carry
     "on": Look("webhook", "On"),
     "off": Look("pause", "Off", "idle"),

@@ -1,6 +1,6 @@
 from django.urls import URLPattern, path
 
-from . import templates, workers
+from . import states, templates, workers
 
 urlpatterns: list[URLPattern] = [
     path("templates/", templates.template_list, name="template-list"),
@@ -9,4 +9,7 @@ urlpatterns: list[URLPattern] = [
     path("workers/<uuid:worker_id>/", workers.worker, name="worker"),
     path("workers/<uuid:worker_id>/pause/", workers.pause, name="worker-pause"),
     path("workers/<uuid:worker_id>/resume/", workers.resume, name="worker-resume"),
+    path("states/", states.state_list, name="state-list"),
+    path("states/<uuid:state_id>/", states.state, name="state"),
+    path("states/<uuid:state_id>/delete/", states.delete, name="state-delete"),
 ]

@@ -18,8 +18,18 @@ from console.actor import Actor
 from console.models import Workspace
 from console.pages.loaders import WorkspaceRequest, managers_only, workspace_page
 from desktops.actions.pause import pause_worker, resume_worker
-from desktops.models import Computer, TemplateVersion, Worker, WorkerRate
+from desktops.models import Computer, State, TemplateVersion, Worker, WorkerRate
 from desktops.protocol.messages import HEARTBEAT_SECONDS, LEASE_SECONDS
+from desktops.subjects import Subject, subjects
+
+
+class Image(NamedTuple):
+    """A template's image on a host. `others`: builds of the same version that no published version is pinned to."""
+
+    name: str
+    version: int
+    digest: str
+    others: int
 
 
 class Rate(NamedTuple):
@@ -35,6 +45,19 @@ class Host:
     worker: Worker
     held: list[Computer]
     rates: list[Rate]
+    subjects: dict[uuid.UUID, Subject]
+
+    @property
+    def images(self) -> list[Image]:
+        """A line a version: of several builds the one that is published, else the last that the host names."""
+        published = {rate.version.digest for rate in self.rates}
+        builds: dict[tuple[str, int], list[str]] = defaultdict(list)
+        for image in self.worker.images:
+            builds[image["name"], image["version"]].append(image["digest"])
+        return [
+            Image(name, version, max(digests, key=published.__contains__), len(set(digests)) - 1)
+            for (name, version), digests in sorted(builds.items())
+        ]
 
     @property
     def state(self) -> str:
@@ -54,7 +77,8 @@ def _hosts(workspace: Workspace, workers: list[Worker]) -> list[Host]:
     for computer in computers.select_related("template_version__template", "assignment").order_by("number"):
         held[computer.worker_id].append(computer)
     rates = _rates(workspace, workers)
-    return [Host(worker, held[worker.pk], rates[worker.pk]) for worker in workers]
+    named = subjects(workspace, (one.assignment for computers in held.values() for one in computers))
+    return [Host(worker, held[worker.pk], rates[worker.pk], named) for worker in workers]
 
 
 def _rates(workspace: Workspace, workers: list[Worker]) -> dict[uuid.UUID, list[Rate]]:
@@ -115,8 +139,10 @@ def worker(request: WorkspaceRequest, worker_id: uuid.UUID) -> HttpResponse:
     context = {
         "host": _hosts(request.workspace, [found])[0],
         "lately": lately.select_related("template_version__template").order_by("-stopped_at")[:12],
+        "states": State.objects.for_workspace(request.workspace).filter(worker=found).held().count(),
         "every": HEARTBEAT_SECONDS,
         "lost_after": LEASE_SECONDS,
+        "public_url": settings.PUBLIC_URL,
     }
     return render(request, "desktops/worker.html", context)
 

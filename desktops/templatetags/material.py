@@ -31,6 +31,14 @@ APPS: Final = {
     "files": "Files",
 }
 
+ENGINES: Final = {"docker": "Docker", "podman": "Podman", "runc": "runc", "process": "Process"}
+
+
+@register.filter
+def engine_name(engine: str) -> str:
+    """As its makers write it."""
+    return ENGINES.get(engine, engine)
+
 
 @register.filter
 def app_name(app: str) -> str:

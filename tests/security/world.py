@@ -88,6 +88,7 @@ class World:
             "secret": self.link,
             "webhook_id": self.webhook.pk,
             "worker_id": self.worker.pk,
+            "state_id": self.state.pk,
             "name": "basic" if name == "template" else "basics",
             "task_id": "task-1",
             "step": "execution" if name == "run-new-preview" else "workload",

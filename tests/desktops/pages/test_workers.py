@@ -79,6 +79,53 @@ def test_a_worker_s_page_shows_what_it_played_lately(
     assert "Pause" not in page
 
 
+def test_a_lost_worker_s_page_says_what_to_do(
+    client_for: ClientFor, member: User, workspace: Workspace, worker: Worker
+) -> None:
+    factories.StateFactory(worker=worker)
+    address = reverse("worker", args=[workspace.slug, worker.pk])
+    assert "To have it back" not in client_for(member).get(address).content.decode()
+    Worker.objects.update(last_seen_at=timezone.now() - timedelta(minutes=5))
+    page = client_for(member).get(address).content.decode()
+    assert "To have it back" in page
+    assert "The 1 desktop it has saved stays on its disk" in page
+
+
+def test_what_a_desktop_is_for_is_named(
+    client_for: ClientFor, member: User, workspace: Workspace, worker: Worker, material: object
+) -> None:
+    attempt = factories.AttemptFactory(run=factories.RunFactory(workspace=workspace, status="running"))
+    assignment = factories.AssignmentFactory(worker=worker, status="held", subject=attempt.pk)
+    factories.ComputerFactory(assignment=assignment)
+    page = client_for(member).get(reverse("worker", args=[workspace.slug, worker.pk])).content.decode()
+    assert f"Run #{attempt.run.number}, attempt {attempt.number}" in page
+
+
+def test_saved_desktops_are_measured_against_their_bound(
+    client_for: ClientFor, member: User, workspace: Workspace
+) -> None:
+    factories.WorkerFactory(
+        workspace=workspace, can_fork=True, states_bytes=3_200_000_000, states_limit_mb=20480
+    )
+    page = _list(client_for(member), workspace)
+    assert "3.2 GB</a> of at most 20 GB" in page
+    assert "A real save and restore worked" in page
+
+
+def test_several_builds_of_a_version_are_one_line_with_the_published_one_s_digest(
+    client_for: ClientFor, member: User, workspace: Workspace
+) -> None:
+    version = factories.TemplateVersionFactory(workspace=workspace)
+    other = f"sha256:{factories.sha256('older')}"
+    images = [{"name": "basic", "version": 1, "digest": digest} for digest in (other, version.digest, other)]
+    factories.WorkerFactory(workspace=workspace, images=images)
+    page = _list(client_for(member), workspace)
+    assert page.count(">basic@1</a>") == 1
+    assert version.digest in page
+    assert other not in page
+    assert "and 1 other build<" in page
+
+
 def test_an_admin_pauses_and_resumes(
     client_for: ClientFor, admin: User, workspace: Workspace, worker: Worker
 ) -> None:
