@@ -42,9 +42,8 @@ MOST_NAMES: Final = 20  # task ids named in one message
 
 NOT_OFFERED: Final = {
     "evaluation": (
-        "Evaluations are not offered yet: no model evaluation has been verified end to end on this "
-        "deployment. It needs a model endpoint and its key, which the platform operator places on the "
-        "worker. Use scripted_test."
+        "Only scripted tests run in this version, which replay recipes. It has nothing that asks a model for the "
+        "next action, and no setting turns that on. Use scripted_test."
     ),
     "training": "Training is not offered in this version: runs change no weights. Use scripted_test.",
 }

@@ -42,7 +42,8 @@ class RunSpecSerializer(serializers.Serializer[Any]):
     """Shape, types and ranges. What needs the database is `check`'s."""
 
     kind = serializers.ChoiceField(
-        choices=[Run.Kind.SCRIPTED_TEST.value], help_text="Replays recipes. Evaluations are not offered yet."
+        choices=[Run.Kind.SCRIPTED_TEST.value],
+        help_text="Replays recipes: the only kind that runs in this version. No model is asked.",
     )
     name = Name(
         max_length=limits.NAME_LENGTH,

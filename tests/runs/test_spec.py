@@ -127,7 +127,9 @@ def test_a_required_field_is_named(workspace: Workspace, good: dict[str, Any], f
 @pytest.mark.parametrize("kind", ["evaluation", "training"])
 def test_what_is_not_offered_says_why(workspace: Workspace, good: dict[str, Any], kind: str) -> None:
     assert refused(workspace, {**good, "kind": kind}) == {("kind", "not_offered")}
-    assert messages(workspace, {**good, "kind": kind}, "kind") == NOT_OFFERED[kind]
+    said = messages(workspace, {**good, "kind": kind}, "kind")
+    assert said == NOT_OFFERED[kind]
+    assert "in this version" in said and "yet" not in said and said.endswith("Use scripted_test.")
 
 
 @pytest.mark.parametrize("kind", ["nonsense", "", 3, ["scripted_test"], {}])

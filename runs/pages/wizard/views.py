@@ -237,7 +237,6 @@ def _workload(request: WorkspaceRequest, draft: Draft, task_set: TaskSet | None)
         "chosen_without": sum(row.task_id in chosen and not row.has_recipe for row in tasks),
         "most": limits.TASKS.high,
         "name_length": limits.NAME_LENGTH,
-        "not_offered": spec.NOT_OFFERED,
     }
 
 

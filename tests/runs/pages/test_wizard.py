@@ -93,6 +93,14 @@ def test_five_steps_build_the_document_and_launch_makes_its_run(wizard: Wizard, 
     assert not RunDraft.objects.exists()
 
 
+def test_why_only_scripted_tests_can_be_chosen_promises_nothing(wizard: Wizard) -> None:
+    page = wizard.show("workload")
+    assert "no part that sends the screen to a model" in page
+    assert "the API does not let your own code play a task either" in page
+    assert "Not offered yet" not in page
+    assert "operator" not in page.split('id="no-eval"')[1].split("</details>")[0]
+
+
 def test_the_review_shows_the_request_and_a_command_that_say_the_same(wizard: Wizard) -> None:
     wizard.fill_all(rounds=4)
     reply = wizard.client.get(wizard.address("review"))
