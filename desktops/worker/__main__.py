@@ -62,7 +62,9 @@ async def serve(config: Config, *, engine: Engine | None = None, stop: asyncio.E
         asyncio.get_running_loop().add_signal_handler(sign, stop.set)
     try:
         if engine is None:
-            engine = await asyncio.to_thread(open_engine, config.engine, config.home, config.slots)
+            engine = await asyncio.to_thread(
+                open_engine, config.engine, config.home, config.slots, disk_mb=config.disk_mb
+            )
         try:
             await _serve(config, engine, spool, stop)
         finally:

@@ -9,6 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .engine.base import DISK_MB
+
+SMALLEST_DISK_MB = 64
+
 
 class ConfigError(Exception):
     """A setting is missing or cannot be used; the message names the variable and says what to do."""
@@ -27,6 +31,7 @@ class Config:
     home: Path
     engine: str
     slots: int | None
+    disk_mb: int = DISK_MB
     log_level: str = "INFO"
     warm: bool = (
         True  # save a desktop of each image in use, and start the others from it, where that can be done
@@ -68,6 +73,7 @@ def load(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> C
         home=Path(home).absolute(),
         engine=setting("engine", "auto"),
         slots=_slots(setting("slots")),
+        disk_mb=_disk_mb(setting("disk_mb", str(DISK_MB))),
         log_level=setting("log_level", "INFO").upper(),
         warm=setting("warm", "1") not in ("0", "no"),
         states_mb=_states_mb(setting("states_mb")),
@@ -90,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--home", dest="worker_home", help="folder of the spool (DESKYARD_WORKER_HOME)")
     add("--engine", help="socket address, process, fake or auto (DESKYARD_ENGINE)")
     add("--slots", type=int, help="desktops at once (DESKYARD_SLOTS)")
+    add("--disk-mb", type=int, help="what a desktop may write, 0 for any amount (DESKYARD_DISK_MB)")
     add("--warm", choices=("1", "0"), help="start desktops from a saved one: 1 or 0 (DESKYARD_WARM)")
     add("--states-mb", type=int, help="disk for saved desktops, in MB; 0 saves none (DESKYARD_STATES_MB)")
     add("--log-level", help="DEBUG, INFO, WARNING or ERROR (DESKYARD_LOG_LEVEL)")
@@ -125,4 +132,12 @@ def _states_mb(text: str) -> int | None:
         return None
     if not text.isdigit():
         raise ConfigError("DESKYARD_STATES_MB must be a whole number of megabytes; 0 saves no desktops")
+    return int(text)
+
+
+def _disk_mb(text: str) -> int:
+    if not text.isdigit() or 0 < int(text) < SMALLEST_DISK_MB:
+        raise ConfigError(
+            f"DESKYARD_DISK_MB must be a whole number of {SMALLEST_DISK_MB} or more, or 0 for no limit"
+        )
     return int(text)

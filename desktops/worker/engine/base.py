@@ -14,6 +14,7 @@ OWNER_LABEL = "deskyard.owner"
 COMPUTER_LABEL = "deskyard.computer"
 RECIPE_LABEL = "deskyard.recipe"  # on an image: SHA-256 of everything it is made from
 TEMPLATE_LABEL = "deskyard.template"  # on a template's image: its name and version
+DISK_MB = 10 << 10  # what a desktop may write to its disk, where nothing else is said
 IMAGE_REPOSITORY = "localhost/deskyard"
 
 EngineName = Literal["docker", "podman", "runc", "process", "fake"]

@@ -7,13 +7,13 @@ import uuid
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode
 
-from .base import Engine, EngineError
+from .base import DISK_MB, Engine, EngineError
 
 RUNC = "runc+"
 SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
 
 
-def open_engine(address: str, home: Path, slots: int | None = None) -> Engine:
+def open_engine(address: str, home: Path, slots: int | None = None, *, disk_mb: int = DISK_MB) -> Engine:
     """`address` is a Docker-compatible socket address, or process, fake or auto. Raises EngineError.
 
     auto: DOCKER_HOST, else the first of Docker's and Podman's usual sockets that is there.
@@ -34,7 +34,7 @@ def open_engine(address: str, home: Path, slots: int | None = None) -> Engine:
         from .runc.engine import RuncEngine
 
         socket, criu = parse_runc(address)
-        return RuncEngine(DockerEngine(socket, owner, slots), home / "desktops", criu)
+        return RuncEngine(DockerEngine(socket, owner, slots), home / "desktops", criu, disk_mb=disk_mb)
     return DockerEngine(usual_address() if address == "auto" else address, owner, slots)
 
 

@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from desktops.protocol.actions import Key, Type, Wait
 from desktops.worker.computer import Computer
 from desktops.worker.engine.base import DeskSpec, EngineError, StateMissing, warm_state
 from desktops.worker.engine.choose import RUNC, open_engine
+from desktops.worker.engine.runc import disks, leftovers
+from desktops.worker.engine.runc.disks import Disks
 from desktops.worker.engine.runc.engine import RuncEngine
 from desktops.worker.states import States
 from desktops.worker.warm import Warmer
@@ -274,3 +276,60 @@ def test_the_first_desktops_of_an_image_may_begin_at_once(runc: RuncEngine, imag
     with ThreadPoolExecutor(len(specs)) as pool:
         desks = list(pool.map(runc.create, specs))
     assert {desk.state() for desk in desks} == {"running"}
+
+
+def test_a_desktop_that_fills_its_disk_is_told_so_and_harms_nobody(
+    engine_address: str, home: Path, image: Images, runc: RuncEngine
+) -> None:
+    limited = open_engine(engine_address, home, disk_mb=256)
+    assert isinstance(limited, RuncEngine)
+    assert "0.25 GiB" in limited.probe().isolation
+    with (
+        closing(limited),
+        Computer(limited, spec(image("basic"))) as full,
+        Computer(limited, spec(image("basic"))) as other,
+    ):
+        filled = full.guest.run("dd if=/dev/zero of=~/all bs=1M count=1000")
+        assert "No space left on device" in filled.stderr
+        assert full.lost() is None
+        other.guest.write_file("~/mine", b"1" * (50 << 20))
+        taken = (home / "desktops/boxes" / full.id / "disk.img").stat().st_blocks * 512
+        assert taken <= 256 << 20
+        assert full.save("saved-full", resume=True).size_bytes > 200 << 20
+        full.guest.run("rm ~/all")
+        full.guest.write_file("~/mine", b"1")
+        with Computer(limited, spec(image("basic"), state="saved-full")) as copied:
+            assert copied.guest.run("dd if=/dev/zero of=~/more bs=1M count=200").returncode
+
+
+def test_where_no_disk_can_be_made_desktops_run_and_the_workers_page_says_so(
+    runc: RuncEngine, home: Path, image: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disks, "OPTIONS", "loop,no-such-option")
+    runc._disks = Disks(home, 256)
+    assert "not limited" in runc.probe().isolation
+    assert "mount failed" in runc.probe().isolation
+    with Computer(runc, spec(image("basic"))) as computer:
+        assert computer.guest.ready()
+
+
+def test_removing_a_desktop_does_not_wait_until_its_files_are_deleted(
+    runc: RuncEngine, image: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, remove = threading.Event(), leftovers.remove
+
+    def wait_and_remove(path: Path) -> None:
+        assert path.parent.name != "going" or go_on.wait(60)
+        remove(path)
+
+    computer = Computer(runc, spec(image("basic"))).start()
+    monkeypatch.setattr(leftovers, "remove", wait_and_remove)
+    try:
+        computer.stop()
+        assert runc.find(computer.id) is None
+        assert runc.list_owned() == []
+        [box] = (runc._folder / "going").iterdir()
+        assert (box / "config.json").exists()
+    finally:
+        go_on.set()
+    assert until(lambda: not list((runc._folder / "going").iterdir()))

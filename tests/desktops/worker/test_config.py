@@ -27,6 +27,12 @@ def test_the_slots_are_the_engines_business_unless_given():
     assert config.engine == "auto"
 
 
+def test_a_desktop_may_write_ten_gibibytes_unless_something_else_is_said():
+    assert load([], ENVIRON).disk_mb == 10 * 1024
+    assert load(["--disk-mb", "64"], ENVIRON).disk_mb == 64
+    assert load([], ENVIRON | {"DESKYARD_DISK_MB": "0"}).disk_mb == 0
+
+
 def test_the_token_may_come_from_a_file(tmp_path):
     file = tmp_path / "token"
     file.write_text("dy_file\n")
@@ -52,6 +58,8 @@ def test_the_home_lies_below_the_projects_data(tmp_path):
         ({"DESKYARD_WORKER_TOKEN": "dy\nx"}, "DESKYARD_WORKER_TOKEN"),
         ({"DESKYARD_SLOTS": "0"}, "DESKYARD_SLOTS"),
         ({"DESKYARD_SLOTS": "many"}, "DESKYARD_SLOTS"),
+        ({"DESKYARD_DISK_MB": "10g"}, "DESKYARD_DISK_MB"),
+        ({"DESKYARD_DISK_MB": "1"}, "DESKYARD_DISK_MB"),
     ],
 )
 def test_what_cannot_be_used_is_named(change, named):

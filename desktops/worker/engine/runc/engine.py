@@ -1,10 +1,11 @@
 """Desktops on runc and overlay mounts, under one folder of the worker's home.
 
     layers/IMAGE/N      links to the image's layers, as the container engine keeps them
-    boxes/COMPUTER/     one desktop: config.json, upper and work (what it wrote), root (mounted), image and recipe
-                        (what it was made of), started
+    boxes/COMPUTER/     one desktop: config.json, disk (mounted from disk.img: what it wrote), root (mounted), image and
+                        recipe (what it was made of), started
     states/IMAGE/       a live desktop of that image, saved: its processes, what it wrote
     runc/               runc's own notes
+    blank.img           the empty disk that theirs are copies of
     going/              what is being deleted
 
 What a box holds is made before the desktop starts and removed after it ended, so whoever finds this folder can clear
@@ -28,6 +29,7 @@ from typing import Any
 from docker.errors import DockerException, ImageNotFound
 
 from desktops.worker.engine.base import (
+    DISK_MB,
     Desk,
     DeskSpec,
     DeskState,
@@ -46,6 +48,7 @@ from desktops.worker.engine.docker import SESSION_LOG, ContainerDesk, DockerEngi
 from desktops.worker.engine.podman import CRIU_SETTINGS, LOOPBACK
 
 from . import leftovers, oci, overlay, seccomp
+from .disks import Disks
 from .going import Going
 from .runtime import Runc
 from .states import States, copy
@@ -110,9 +113,10 @@ class RuncDesk:
 
 
 class RuncEngine:
-    """`containers` has the images, and makes what needs a network; `criu` is the program that saves and restores."""
+    """`containers` has the images, and makes what needs a network; `criu` is the program that saves and restores;
+    `disk_mb` is how much a desktop may write, 0 for any."""
 
-    def __init__(self, containers: DockerEngine, folder: Path, criu: Path) -> None:
+    def __init__(self, containers: DockerEngine, folder: Path, criu: Path, *, disk_mb: int = DISK_MB) -> None:
         self.containers = containers
         self._folder = folder.absolute()
         self._runc = Runc(self._folder / "runc", criu)
@@ -121,6 +125,7 @@ class RuncEngine:
         self._lock = threading.Lock()  # of the line above, and of the links to the layers
         for name in ("boxes", "layers"):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
+        self._disks = Disks(self._folder, disk_mb)
         self._going = Going(self._folder / "going")
         self._states = States(self._folder / "states", self._going)
         for making in (self._folder / "layers").glob(f"{MAKING}*"):
@@ -141,7 +146,7 @@ class RuncEngine:
         return EngineFacts(
             name="runc",
             version=f"{facts.name} {facts.version}",
-            isolation=facts.isolation,
+            isolation=f"{facts.isolation} {self._disks.told}",
             can_fork=False,
             cannot_fork_because="Saved desktops are used to start new ones; copies of a run replay their prefix.",
             slots=facts.slots,
@@ -226,7 +231,7 @@ class RuncEngine:
         def write(folder: Path) -> None:
             with self._runc.paused(desk.ref):
                 self._runc.save(desk.ref, folder / "images")
-                copy(desk.folder / "upper", folder / "upper")
+                copy(desk.folder / "disk" / "upper", folder / "upper")
 
         state = self._states.store(name, image_id=desk.image_id, image=desk.image, write=write)
         if not resume:
@@ -272,13 +277,15 @@ class RuncEngine:
     ) -> None:
         layers, root = self._folder / "layers" / _name(image.id), folder / "root"
         folder.mkdir(mode=0o700)
-        for path in (root, folder / "work"):
-            path.mkdir()
+        root.mkdir()
+        disk = self._disks.attach(folder)
+        upper = disk / "upper"
+        (disk / "work").mkdir()
         if saved is not None:
-            copy(saved / "upper", folder / "upper")
+            copy(saved / "upper", upper)
         else:
             for name, text in oci.FILES.items():
-                path = folder / "upper" / name
+                path = upper / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
         environment = [f"DESKYARD_SILENCE_SECONDS={spec.silence_seconds:g}"]
@@ -299,7 +306,7 @@ class RuncEngine:
         (folder / "image").write_text(image.id)
         (folder / "recipe").write_text(spec.image)
         (folder / "config.json").write_text(json.dumps(made))
-        overlay.mount(layers, folder / "upper", folder / "work", root)
+        overlay.mount(layers, upper, disk / "work", root)
 
     def _clear(self, folder: Path) -> None:
         """End what runs in it, and remove it. Nothing there is no error. Raises EngineError when something stays."""

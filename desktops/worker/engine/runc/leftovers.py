@@ -47,10 +47,8 @@ def end_group(name: str) -> None:
     """Kill all that is in the control group /deskyard/NAME, and remove it. Raises EngineError when something stays."""
     end = time.monotonic() + END_SECONDS
     while True:
-        groups = [
-            path for path in (GROUPS / "deskyard" / name, *GROUPS.glob(f"*/deskyard/{name}")) if path.is_dir()
-        ]
-        live = {pid for group in groups for pid in _members(group)}
+        found = groups(name)
+        live = {pid for group in found for pid in members(group)}
         for pid in live:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -59,7 +57,7 @@ def end_group(name: str) -> None:
         if time.monotonic() > end:
             raise EngineError(f"processes of the desktop {name[:8]} do not end")
         time.sleep(LOOK_SECONDS)
-    for group in groups:
+    for group in found:
         with contextlib.suppress(
             OSError
         ):  # its last process may still be on its way out; an empty one harms nobody
@@ -96,7 +94,14 @@ def _processes() -> Iterator[tuple[int, int, set[bytes]]]:
             yield int(entry.name), int(fields[1]), set(words)
 
 
-def _members(group: Path) -> Iterable[int]:
+def groups(name: str) -> list[Path]:
+    """Where the control group /deskyard/NAME is: in each hierarchy, or in the one."""
+    return [
+        path for path in (GROUPS / "deskyard" / name, *GROUPS.glob(f"*/deskyard/{name}")) if path.is_dir()
+    ]
+
+
+def members(group: Path) -> Iterable[int]:
     try:
         return [int(line) for line in (group / "cgroup.procs").read_text().split()]
     except OSError:
