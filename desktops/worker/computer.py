@@ -187,7 +187,9 @@ class Computer:
             yield
 
     def set_paid_until(self, at: datetime) -> None:
-        """Move the instant at which the desktop ends itself. Raises GuestError."""
+        """Move the instant at which the desktop ends itself, or is ended. Raises GuestError."""
+        if self._desk is not None:
+            self._desk.set_paid_until(at)
         with self._limits:
             self._paid_until = at
             self.guest.set_paid_until(at)

@@ -67,6 +67,9 @@ class FakeDesk:
         self._ends: set[socket.socket] = set()
         self._lock = threading.Lock()
 
+    def set_paid_until(self, at: datetime) -> None:
+        self.paid_until = at.timestamp()
+
     def state(self) -> DeskState:
         return "gone" if self.gone else "running"
 

@@ -128,6 +128,10 @@ class Desk(Protocol):
         """Whether it came from a saved desktop: its session runs already, and knows nothing of this DeskSpec."""
         ...
 
+    def set_paid_until(self, at: datetime) -> None:
+        """Have it ended then from outside, whatever has become of the watchdog in it, where the engine can do that."""
+        ...
+
     def state(self) -> DeskState:
         """Ask the engine. Raises EngineError when it does not answer."""
         ...

@@ -84,6 +84,9 @@ class ContainerDesk:
     def started_at(self) -> datetime:
         return self._started_at
 
+    def set_paid_until(self, at: datetime) -> None:
+        """Nothing: its own watchdog and its worker end it."""
+
     def state(self) -> DeskState:
         state = self._inspect()
         return STATES.get(str(state.get("Status", "")), "exited") if state is not None else "gone"

@@ -102,6 +102,9 @@ class ProcessDesk:
     def started_at(self) -> datetime:
         return datetime.fromisoformat(self._record["started_at"])
 
+    def set_paid_until(self, at: datetime) -> None:
+        """Nothing: its own watchdog and its worker end it."""
+
     def state(self) -> DeskState:
         if _read_record() != self._record:
             return "gone"

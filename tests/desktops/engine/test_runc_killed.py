@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from desktops.worker.computer import Computer
 from desktops.worker.engine.base import EngineError, SavingEngine
 from desktops.worker.engine.choose import RUNC, open_engine
 from desktops.worker.engine.runc import leftovers
+from desktops.worker.engine.runc.engine import RuncEngine
+from desktops.worker.guest_client import Guest, GuestUnreachable
 
 from .doomed import FIRST
 from .test_containers import spec, until
@@ -121,3 +124,69 @@ def leave(disk: Path, room: int) -> None:
     ballast.unlink(missing_ok=True)
     free = shutil.disk_usage(disk).free
     subprocess.run(["fallocate", "-l", str(free - room), str(ballast)], check=True)
+
+
+def test_a_desktop_whose_watchdog_was_killed_ends_with_its_worker(
+    engine_address: str, home: Path, image: Images
+) -> None:
+    with (
+        doomed(engine_address, home, image("basic"), "hold") as (process, computer),
+        opened(engine_address, home) as observer,
+    ):
+        desk = observer.find(computer)
+        assert desk
+        end_watchdog(Guest(desk.connect))
+        assert not until(lambda: not lives(computer), 2)
+        process.kill()
+        assert until(lambda: not lives(computer))
+        assert desk.state() == "exited"
+
+
+def test_a_desktop_whose_watchdog_was_killed_ends_when_nothing_pays_for_it(
+    engine_address: str, home: Path, image: Images
+) -> None:
+    with opened(engine_address, home) as engine:
+        later = datetime.now(UTC) + timedelta(minutes=5)
+        with (
+            Computer(engine, spec(image("basic"), paid_until=later)) as computer,
+            Computer(engine, spec(image("basic"), paid_until=later)) as other,
+        ):
+            end_watchdog(computer.guest)
+            with pytest.raises(GuestUnreachable):
+                computer.set_paid_until(datetime.now(UTC) + timedelta(seconds=1))
+            assert until(lambda: not lives(computer.id))
+            assert other.lost() is None
+
+
+def test_desktops_outlive_an_engine_that_is_closed_in_good_order(
+    engine_address: str, home: Path, image: Images
+) -> None:
+    with opened(engine_address, home) as engine:
+        closed = open_engine(engine_address, home)
+        desk = closed.create(spec(image("basic")))
+        closed.close()
+        found = engine.find(desk.computer)
+        assert found
+        assert found.state() == "running"
+        assert engine.sweep([]).removed == [desk.computer]
+
+
+def test_a_guardian_that_was_killed_is_there_again_with_the_next_desktop(
+    engine_address: str, home: Path, image: Images
+) -> None:
+    with opened(engine_address, home) as engine:
+        assert isinstance(engine, RuncEngine)
+        engine.create(spec(image("basic")))
+        first = engine._guardian._process
+        assert first
+        first.kill()
+        first.wait()
+        soon = datetime.now(UTC) + timedelta(seconds=1)
+        computer = engine.create(spec(image("basic"), paid_until=soon)).computer
+        assert until(lambda: not lives(computer))
+
+
+def end_watchdog(guest: Guest) -> None:
+    with pytest.raises(GuestUnreachable):
+        guest.run("pkill -KILL -f 'm guest.serve[r]'")
+    guest.disconnect()

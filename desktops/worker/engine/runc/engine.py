@@ -2,7 +2,7 @@
 
     layers/IMAGE/N      links to the image's layers, as the container engine keeps them
     boxes/COMPUTER/     one desktop: config.json, disk (mounted from disk.img: what it wrote), root (mounted), image and
-                        recipe (what it was made of), started
+                        recipe (what it was made of), started, paid_until (its time is what it says)
     states/IMAGE/       a live desktop of that image, saved: its processes, what it wrote
     runc/               runc's own notes
     blank.img           the empty disk that theirs are copies of
@@ -47,9 +47,10 @@ from desktops.worker.engine.base import (
 from desktops.worker.engine.docker import SESSION_LOG, ContainerDesk, DockerEngine, connect_in, open_in
 from desktops.worker.engine.podman import CRIU_SETTINGS, LOOPBACK
 
-from . import leftovers, oci, overlay, seccomp
+from . import guardian, leftovers, oci, overlay, seccomp
 from .disks import Disks
 from .going import Going
+from .guardian import Guardian
 from .runtime import Runc
 from .states import States, copy
 
@@ -85,6 +86,9 @@ class RuncDesk:
     @property
     def image_id(self) -> str:
         return self._image_id
+
+    def set_paid_until(self, at: datetime) -> None:
+        guardian.set_paid_until(self.folder, at)
 
     def state(self) -> DeskState:
         if self._runc.pid(self.ref):
@@ -125,6 +129,7 @@ class RuncEngine:
         self._lock = threading.Lock()  # of the line above, and of the links to the layers
         for name in ("boxes", "layers"):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
+        self._guardian = Guardian(self._folder / "boxes", self._runc.root)
         self._disks = Disks(self._folder, disk_mb)
         self._going = Going(self._folder / "going")
         self._states = States(self._folder / "states", self._going)
@@ -219,6 +224,7 @@ class RuncEngine:
         )
 
     def close(self) -> None:
+        self._guardian.close()
         self._going.close()
         self.containers.close()
 
@@ -255,6 +261,7 @@ class RuncEngine:
         self, spec: DeskSpec, image: oci.RootImage, saved: Path | None, command: list[str] | None = None
     ) -> RuncDesk:
         folder = self._folder / "boxes" / spec.computer
+        self._guardian.wake()
         try:
             self._lay_out(spec, image, folder, saved, command)
             (folder / "started").write_text(datetime.now(UTC).isoformat())
@@ -303,6 +310,8 @@ class RuncEngine:
             environment=environment,
             command=command,
         )
+        if spec.paid_until is not None:
+            guardian.set_paid_until(folder, spec.paid_until)
         (folder / "image").write_text(image.id)
         (folder / "recipe").write_text(spec.image)
         (folder / "config.json").write_text(json.dumps(made))

@@ -17,6 +17,13 @@ GROUPS = Path("/sys/fs/cgroup")
 END_SECONDS, LOOK_SECONDS = 10.0, 0.01
 
 
+def end(root: Path, name: str) -> None:
+    """All processes of that box, and of whoever works on it. Raises EngineError when something stays."""
+    end_calls(root, name)
+    thaw(name)  # CRIU stops what it saves, and nothing that is stopped can be killed
+    end_group(name)
+
+
 def end_calls(root: Path, name: str) -> None:
     """Kill runc where it still works on that box for a worker that is gone, and CRIU, its child."""
     wanted = {str(root).encode(), name.encode()}
