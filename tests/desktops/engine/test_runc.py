@@ -193,6 +193,20 @@ def test_a_desktop_may_use_no_more_than_its_limits(runc: RuncEngine, image: Imag
         assert "Seccomp:\t2" in computer.guest.run("cat /proc/self/status").stdout
 
 
+def test_a_program_can_make_no_namespace_and_start_programs_and_threads_all_the_same(
+    runc: RuncEngine, image: Images
+) -> None:
+    clone3 = "import ctypes, os; ctypes.CDLL(None, use_errno=True).syscall(435, 0, 0); "
+    clone3 += "print(os.strerror(ctypes.get_errno()))"
+    thread = "import threading as t; w = t.Thread(target=print, args=['threads']); w.start(); w.join()"
+    with Computer(runc, spec(image("basic"))) as computer:
+        for flags in ("--user", "--user --map-root-user --mount", "--net", "--fork --pid"):
+            assert computer.guest.run(f"unshare {flags} true").returncode, flags
+        assert computer.guest.run(["python3", "-c", clone3]).stdout.strip() == "Function not implemented"
+        assert computer.guest.run(["python3", "-c", thread]).stdout.strip() == "threads"
+        assert computer.guest.run("nsenter --target 1 --uts true").returncode
+
+
 def test_an_image_that_cannot_be_saved_is_not_tried_again_at_once(
     runc: RuncEngine,
     home: Path,

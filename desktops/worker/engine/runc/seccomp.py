@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import platform
 from pathlib import Path
@@ -12,6 +13,27 @@ from desktops.worker.engine.base import EngineError
 # Debian's and Ubuntu's golang-github-containers-common, which Podman needs; the second is an operator's own.
 PROFILES = (Path("/etc/containers/seccomp.json"), Path("/usr/share/containers/seccomp.json"))
 ARCHITECTURES = {"x86_64": ("SCMP_ARCH_X86_64", "amd64"), "aarch64": ("SCMP_ARCH_AARCH64", "arm64")}
+
+# Debian's list lets anybody make namespaces. With one of its own a program gets rights over much of the kernel.
+NAMESPACES = (
+    0x0002_0000  # CLONE_NEWNS
+    | 0x0200_0000  # CLONE_NEWCGROUP
+    | 0x0400_0000  # CLONE_NEWUTS
+    | 0x0800_0000  # CLONE_NEWIPC
+    | 0x1000_0000  # CLONE_NEWUSER
+    | 0x2000_0000  # CLONE_NEWPID
+    | 0x4000_0000  # CLONE_NEWNET
+)
+OURS: list[dict[str, Any]] = [
+    {
+        "names": ["clone", "unshare"],
+        "action": "SCMP_ACT_ALLOW",
+        "args": [{"index": 0, "value": NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}],
+    },
+    # Its flags are in memory, where no filter can look; a C library that hears ENOSYS takes clone.
+    {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOSYS},
+    {"names": ["setns"], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.EPERM},
+]
 
 
 def profile(machine: str = "") -> dict[str, Any]:
@@ -30,11 +52,12 @@ def converted(listed: dict[str, Any], machine: str) -> dict[str, Any]:
     more: list[str] = next(
         (one["subArchitectures"] for one in listed["archMap"] if one["architecture"] == native), []
     )
-    calls = [_call(entry) for entry in listed["syscalls"] if _applies(entry, name)]
+    settled = {name for entry in OURS for name in entry["names"]}
+    calls = [_call(entry, settled) for entry in listed["syscalls"] if _applies(entry, name)]
     made = {
         "defaultAction": listed["defaultAction"],
         "architectures": [native, *more],
-        "syscalls": calls,
+        "syscalls": [call for call in calls if call["names"]] + OURS,
     }
     if listed.get("defaultErrnoRet") is not None:
         made["defaultErrnoRet"] = listed["defaultErrnoRet"]
@@ -49,8 +72,9 @@ def _applies(entry: dict[str, Any], name: str) -> bool:
     return not includes.get("arches") or name in includes["arches"]
 
 
-def _call(entry: dict[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {"names": entry["names"], "action": entry["action"]}
+def _call(entry: dict[str, Any], settled: set[str]) -> dict[str, Any]:
+    names = [name for name in entry["names"] if name not in settled]
+    made: dict[str, Any] = {"names": names, "action": entry["action"]}
     if entry.get("args"):
         made["args"] = entry["args"]
     if entry.get("errnoRet") is not None:
