@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import logging
 import subprocess
+import tempfile
+import threading
 from pathlib import Path
 
 from desktops.worker.engine.base import EngineError
@@ -27,53 +29,76 @@ FORMAT = [
     "-E",
     "lazy_itable_init=1,nodiscard",
 ]
+TRIAL = "trial-"
 OPTIONS = "loop,noatime,nodev,noinit_itable"
 
 
 class Disks:
-    """Disks of `limit_mb`; 0 means that there is no limit. So it is, and `problem` says why, where none can be made."""
+    """Disks of `limit_mb`; 0 means that there is no limit. So it is, and it is said why, where none can be made."""
 
     def __init__(self, folder: Path, limit_mb: int) -> None:
+        self._folder, self._limit_mb = folder, limit_mb
         self._blank = folder / "blank.img"
-        self.limit_mb, self.problem = limit_mb, ""
-        if limit_mb:
-            try:
-                self._prepare()
-            except EngineError as error:
-                self.limit_mb, self.problem = 0, str(error)
-                log.warning("what a desktop writes is not limited: %s", error)
+        self._lock = threading.Lock()
+        self._problem: str | None = None if limit_mb else ""  # None: not yet tried
 
     @property
     def told(self) -> str:
         """A sentence for the Workers page."""
-        if self.limit_mb:
-            return f"Each may write {self.limit_mb / 1024:g} GiB."
-        return f"How much each writes is not limited{f': {self.problem}' if self.problem else ''}."
+        problem = self._why_not()
+        if self._limit_mb and not problem:
+            return f"Each may write {self._limit_mb / 1024:g} GiB."
+        return f"How much each writes is not limited{f': {problem}' if problem else ''}."
 
     def attach(self, box: Path) -> Path:
         """An empty folder in that box, on a disk of its own. Raises EngineError."""
         disk = box / "disk"
         disk.mkdir()
-        if self.limit_mb:
-            file = box / "disk.img"
-            _run("cp", "--reflink=auto", "--sparse=always", str(self._blank), str(file))
-            _run("mount", "-t", "ext4", "-o", OPTIONS, str(file), str(disk))
+        if self._limit_mb and not self._why_not():
+            self._mount(box, disk)
         return disk
+
+    def clear(self) -> None:
+        """What a worker left that was killed while it tried one."""
+        with self._lock:
+            for trial in self._folder.glob(f"{TRIAL}*"):
+                _undo(trial)
+
+    def _why_not(self) -> str:
+        with self._lock:
+            if self._problem is None:
+                try:
+                    self._prepare()
+                except (EngineError, OSError) as error:
+                    log.warning("how much a desktop writes is not limited: %s", error)
+                    self._problem = str(error)
+                else:
+                    self._problem = ""
+            return self._problem
 
     def _prepare(self) -> None:
         """Make the disk that the others are copies of, and see that one can be used."""
-        with self._blank.open("wb") as file:
-            file.truncate(self.limit_mb << 20)
-        _run(*FORMAT, str(self._blank))
-        tried = self._blank.with_name("tried")
-        leftovers.unmount_below(tried)
-        leftovers.remove(tried)
-        tried.mkdir()
+        trial = Path(tempfile.mkdtemp(prefix=TRIAL, dir=self._folder))
         try:
-            self.attach(tried)
+            making = trial / self._blank.name
+            with making.open("wb") as file:
+                file.truncate(self._limit_mb << 20)
+            _run(*FORMAT, str(making))
+            making.rename(self._blank)
+            (trial / "disk").mkdir()
+            self._mount(trial, trial / "disk")
         finally:
-            leftovers.unmount_below(tried)
-            leftovers.remove(tried)
+            _undo(trial)
+
+    def _mount(self, box: Path, disk: Path) -> None:
+        file = box / "disk.img"
+        _run("cp", "--reflink=auto", "--sparse=always", str(self._blank), str(file))
+        _run("mount", "-t", "ext4", "-o", OPTIONS, str(file), str(disk))
+
+
+def _undo(trial: Path) -> None:
+    leftovers.unmount_below(trial)
+    leftovers.remove(trial)
 
 
 def _run(*command: str) -> None:

@@ -133,9 +133,6 @@ class RuncEngine:
         self._disks = Disks(self._folder, disk_mb)
         self._going = Going(self._folder / "going")
         self._states = States(self._folder / "states", self._going)
-        for making in (self._folder / "layers").glob(f"{MAKING}*"):
-            self._going.take(making)
-        self._going.clear()
         self._hook, self._criu_settings = self._folder / "loopback.sh", self._folder / "criu.conf"
         for path, text in ((self._hook, LOOPBACK), (self._criu_settings, CRIU_SETTINGS)):
             if _read(path) != text:
@@ -214,7 +211,7 @@ class RuncEngine:
                 problems.append(str(error))
             else:
                 removed.append(name)
-        self._going.clear()
+        self._clear_unfinished()
         others = self.containers.sweep(keep)
         return SweepReport(
             at=others.at,
@@ -322,6 +319,15 @@ class RuncEngine:
         self._runc.end(folder.name)
         leftovers.unmount_below(folder)
         self._going.take(folder)
+
+    def _clear_unfinished(self) -> None:
+        """What an earlier worker was making, or deleting, when it was killed."""
+        self._states.clear()
+        self._disks.clear()
+        with self._lock:
+            for making in (self._folder / "layers").glob(f"{MAKING}*"):
+                self._going.take(making)
+        self._going.clear()
 
     def _root(self, digest: str) -> oci.RootImage:
         """The image of that recipe, its layers linked. One that was removed, or built anew, has lost its folders."""

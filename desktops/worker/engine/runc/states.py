@@ -43,9 +43,14 @@ class States:
         self._readers: Counter[str] = Counter()
         self._leaving: Counter[str] = Counter()  # somebody waits for the last reader
         self._changed = threading.Condition()
+        self._making: set[Path] = set()
         folder.mkdir(parents=True, exist_ok=True)
-        for making in folder.glob(f"*{MAKING}"):
-            going.take(making)
+
+    def clear(self) -> None:
+        """What a worker that was killed had not finished. Nobody else writes here."""
+        with self._changed:
+            for making in set(self._folder.glob(f"*{MAKING}")) - self._making:
+                self._going.take(making)
 
     def place(self, name: str) -> Path:
         return self._folder / name
@@ -85,21 +90,30 @@ class States:
 
     def store(self, name: str, *, image_id: str, image: str, write: Callable[[Path], None]) -> SavedState:
         """`write` fills a folder with `images` and `upper`. Raises EngineError; then what was there before stays."""
-        making = None
+        making = self._begin(name)
         try:
-            making = Path(tempfile.mkdtemp(prefix=f"{name}.", suffix=MAKING, dir=self._folder))
             write(making)
             state = SavedState(name, *_weigh(making), image_id, image, made_at=datetime.now(UTC))
             _write_whole(making / "state", json.dumps(_told(state)))
             with self._unread(name):
                 self._put(making, self.place(name))
         except BaseException as error:
-            if making is not None:
-                self._going.take(making)
+            self._going.take(making)
             if isinstance(error, OSError):
                 raise EngineError(f"the saved desktop could not be written: {error}") from error
             raise
+        finally:
+            self._making.discard(making)
         return state
+
+    def _begin(self, name: str) -> Path:
+        with self._changed:
+            try:
+                made = tempfile.mkdtemp(prefix=f"{name}.", suffix=MAKING, dir=self._folder)
+            except OSError as error:
+                raise EngineError(f"the saved desktop could not be written: {error}") from error
+            self._making.add(Path(made))
+        return Path(made)
 
     def forget(self, name: str) -> None:
         """Once nobody reads it any longer; from now on nobody begins to."""
