@@ -32,13 +32,12 @@ from .docker import ContainerDesk, DockerEngine, open_in
 from .podman import PodmanService
 from .process import HostInstaller, why_not
 from .runc.criu import ensure_criu
-from .runc.engine import RuncDesk, RuncEngine
+from .runc.engine import RuncEngine
 
 Progress = Callable[[str], None]
 PODMAN_PACKAGES = ("podman", "runc", "netavark", "iproute2", "iptables", "debootstrap")
 CAP_SYS_ADMIN = 21
 BUILD_SECONDS = 3600
-PROBE_STATE = "probe"
 PROBE_PROGRAM = ("bin", "sleep")
 
 
@@ -126,14 +125,10 @@ def check_saving(address: str, folder: Path) -> None:
     engine = open_engine(address, folder)
     assert isinstance(engine, RuncEngine)
     try:
-        image = _probe_image(engine.containers)
-        try:
-            engine.save(_probe_container(engine, image), PROBE_STATE, resume=True)
-            _probe_container(engine, image, PROBE_STATE)
-        finally:
-            engine.forget(PROBE_STATE)
-            engine.sweep([])
-            _forget(engine.containers, image)
+        problem = engine.cannot_save_because()
+        engine.sweep([])
+        if problem:
+            raise EngineError(problem)
     finally:
         engine.close()
         shutil.rmtree(folder, ignore_errors=True)
@@ -235,11 +230,9 @@ def _probe_image(engine: DockerEngine) -> str:
     raise EngineError("it took an image and does not have it")
 
 
-def _probe_container(
-    engine: DockerEngine | RuncEngine, image: str, state: str = ""
-) -> ContainerDesk | RuncDesk:
-    spec = DeskSpec(computer=str(uuid.uuid4()), image=image, memory_mb=64, cpus=0.5, state=state)
-    desk = engine.create(spec, command=None if state else ["/" + "/".join(PROBE_PROGRAM), "60"])
+def _probe_container(engine: DockerEngine, image: str) -> ContainerDesk:
+    spec = DeskSpec(computer=str(uuid.uuid4()), image=image, memory_mb=64, cpus=0.5)
+    desk = engine.create(spec, command=["/" + "/".join(PROBE_PROGRAM), "60"])
     if desk.state() != "running":
         raise EngineError("a container started and ended at once")
     try:

@@ -222,6 +222,18 @@ def test_an_image_that_cannot_be_saved_is_not_tried_again_at_once(
     assert runc.list_owned() == []
 
 
+def test_whether_live_desktops_can_be_saved_is_seen_by_doing_it_once_for_each_start_of_the_machine(
+    runc: RuncEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert runc.cannot_save_because() == ""
+    assert (runc.states(), runc.list_owned()) == ([], [])
+    monkeypatch.setattr(runc._runc, "save", _refuse)
+    assert runc.cannot_save_because() == ""
+    (runc._folder / "rehearsed").unlink()
+    assert "cannot be saved here: runc checkpoint failed" in runc.probe().cannot_fork_because
+    assert runc.list_owned() == []
+
+
 def _refuse(name: str, images: Path) -> None:
     raise EngineError("runc checkpoint failed: criu is not there")
 

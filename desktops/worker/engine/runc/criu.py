@@ -40,6 +40,15 @@ def ensure_criu(folder: Path, progress: Callable[[str], None]) -> Path:
     return own
 
 
+def is_missing(program: Path) -> str:
+    """What the program itself says that this machine lacks for it; empty when it says nothing."""
+    try:
+        done = subprocess.run([program, "check"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        return f"{program} cannot be started: {error.strerror}"
+    return "" if done.returncode == 0 else f"criu check: {(done.stderr or done.stdout).strip()[-200:]}"
+
+
 def is_new_enough(program: Path) -> bool:
     if not program.is_file():
         return False

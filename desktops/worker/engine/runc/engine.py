@@ -22,6 +22,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Container
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,8 @@ from desktops.worker.engine.base import (
 from desktops.worker.engine.docker import SESSION_LOG, ContainerDesk, DockerEngine, connect_in, open_in
 from desktops.worker.engine.podman import CRIU_SETTINGS, LOOPBACK
 
-from . import guardian, leftovers, oci, overlay, seccomp
+from . import guardian, leftovers, oci, overlay, rehearsal, seccomp
+from .criu import is_missing
 from .disks import Disks
 from .going import Going
 from .guardian import Guardian
@@ -123,6 +125,7 @@ class RuncEngine:
     def __init__(self, containers: DockerEngine, folder: Path, criu: Path, *, disk_mb: int = DISK_MB) -> None:
         self.containers = containers
         self._folder = folder.absolute()
+        self._criu = criu
         self._runc = Runc(self._folder / "runc", criu)
         self._seccomp = seccomp.profile()
         self._roots: dict[str, oci.RootImage] = {}
@@ -144,13 +147,14 @@ class RuncEngine:
         return self.containers.owner
 
     def probe(self) -> EngineFacts:
-        facts = self.containers.probe()
+        facts, cannot_fork = self.containers.probe(), self.cannot_save_because()
         return EngineFacts(
             name="runc",
-            version=f"{facts.name} {facts.version}",
+            version=f"{self._runc.version()}, images by {facts.name.capitalize()} {facts.version}",
             isolation=f"{facts.isolation} {self._disks.told}",
             can_fork=False,
-            cannot_fork_because="Saved desktops are used to start new ones; copies of a run replay their prefix.",
+            cannot_fork_because=cannot_fork
+            or "Saved desktops are used to start new ones; copies of a run replay their prefix.",
             slots=facts.slots,
             cpus=facts.cpus,
             memory_mb=facts.memory_mb,
@@ -248,6 +252,40 @@ class RuncEngine:
         self._states.forget(name)
 
     # ── one box ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def cannot_save_because(self) -> str:
+        """Why live desktops cannot be saved and restored here; empty when that goes right, which is seen by doing it,
+        once for each start of the machine."""
+        done, occasion = self._folder / "rehearsed", rehearsal.occasion(self._criu)
+        if _read(done) == occasion:
+            return ""
+        try:
+            self._rehearse()
+        except EngineError as error:
+            why = is_missing(self._criu) or str(error)
+            log.warning("live desktops cannot be saved and restored here: %s", why)
+            return f"A live desktop cannot be saved here: {why}"
+        done.write_text(occasion)
+        return ""
+
+    def _rehearse(self) -> None:
+        """Save a small process as a desktop is saved, and start two others from it. Raises EngineError."""
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=MAKING, dir=self._folder)))
+            image = rehearsal.image(folder)
+            with self._lock:
+                self._link(image)
+            stack.callback(self._going.take, self._folder / "layers" / _name(image.id))
+            stack.callback(self.forget, rehearsal.NAME)
+            first = self._begin(rehearsal.spec(), image, None, rehearsal.COMMAND)
+            stack.callback(self.remove, first)
+            self.save(first, rehearsal.NAME, resume=True)
+            desks = [first]
+            for _ in range(2):
+                desks.append(self._restore(rehearsal.spec(rehearsal.NAME), image))
+                stack.callback(self.remove, desks[-1])
+            if any(desk.state() != "running" for desk in desks):
+                raise EngineError("what was saved, or started from it, does not run")
 
     def _restore(self, spec: DeskSpec, image: oci.RootImage) -> RuncDesk:
         """From the saved desktop that is named, or else the image's own. Raises StateMissing, EngineError."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -28,6 +29,12 @@ class Runc:
         self._logs = root.parent / "logs"
         self._logs.mkdir(parents=True, exist_ok=True)
         self._environment = {**os.environ, "PATH": f"{criu.parent}:{os.environ.get('PATH', '')}"}
+
+    def version(self) -> str:
+        """As in 1.1.5; empty when it cannot be told."""
+        told = subprocess.run(["runc", "--version"], capture_output=True, text=True, check=False).stdout
+        found = re.search(r"runc version ([0-9.]+)", told)
+        return found[1] if found else ""
 
     def names(self) -> list[str]:
         return sorted(path.name for path in self.root.iterdir()) if self.root.exists() else []
