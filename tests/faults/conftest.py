@@ -15,11 +15,13 @@ import pytest
 from desktops.images import build
 from desktops.worker.engine.choose import open_engine
 from desktops.worker.engine.provision import client, ensure_engine
+from desktops.worker.engine.runc import leftovers
 
 from .rig import Rig
 from .scenario import Scenario
 
 PATIENCE_SECONDS = 400
+PREFIX = "deskyard-rig-"
 AT_ONCE = 5  # scenarios: mostly they wait, and two processors bear so many desktops
 
 
@@ -52,10 +54,20 @@ def digest(engine_address: str, tmp_path_factory: pytest.TempPathFactory) -> str
         return build.build(builder, "basic", print)
 
 
+def clear_left_rigs(folder: Path) -> None:
+    """Mounts and files of those whose tests were killed: the process that a rig is of is in its name."""
+    for left in folder.glob(f"{PREFIX}*-*"):
+        process = left.name.removeprefix(PREFIX).partition("-")[0]
+        if not Path("/proc", process).exists():
+            leftovers.unmount_below(left)
+            leftovers.remove(left)
+
+
 @contextmanager
 def a_rig(engine: str, digest: str, labs: int) -> Iterator[Rig]:
     # Not pytest's own folder: that closes itself to PostgreSQL's user whenever another pytest begins.
-    with tempfile.TemporaryDirectory(prefix="deskyard-rig-") as folder:
+    clear_left_rigs(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as folder:
         made = Rig(Path(folder), engine, digest, labs=labs)
         try:
             made.start()
