@@ -5,6 +5,7 @@ as on any machine, and nothing else is; and however many files it has written, t
 from __future__ import annotations
 
 import logging
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -30,14 +31,17 @@ FORMAT = [
     "lazy_itable_init=1,nodiscard",
 ]
 TRIAL = "trial-"
+LEAST_MB = 1024  # with less no office program starts
 OPTIONS = "loop,noatime,nodev,noinit_itable"
 
 
 class Disks:
-    """Disks of `limit_mb`; 0 means that there is no limit. So it is, and it is said why, where none can be made."""
+    """Disks of `limit_mb`, or less where `count` of them would fill the machine's own; 0 means that there is no limit.
+    So it is, and it is said why, where none can be made.
+    """
 
-    def __init__(self, folder: Path, limit_mb: int) -> None:
-        self._folder, self._limit_mb = folder, limit_mb
+    def __init__(self, folder: Path, limit_mb: int, count: int = 1) -> None:
+        self._folder, self._limit_mb, self._count = folder, limit_mb, count
         self._blank = folder / "blank.img"
         self._lock = threading.Lock()
         self._problem: str | None = None if limit_mb else ""  # None: not yet tried
@@ -47,7 +51,7 @@ class Disks:
         """A sentence for the Workers page."""
         problem = self._why_not()
         if self._limit_mb and not problem:
-            return f"Each may write {self._limit_mb / 1024:g} GiB."
+            return f"Each may write {self._limit_mb / 1024:.3g} GiB."
         return f"How much each writes is not limited{f': {problem}' if problem else ''}."
 
     def attach(self, box: Path) -> Path:
@@ -78,6 +82,8 @@ class Disks:
 
     def _prepare(self) -> None:
         """Make the disk that the others are copies of, and see that one can be used."""
+        share_mb = (shutil.disk_usage(self._folder).free >> 20) // (self._count + 1)
+        self._limit_mb = min(self._limit_mb, max(share_mb, LEAST_MB))
         trial = Path(tempfile.mkdtemp(prefix=TRIAL, dir=self._folder))
         try:
             making = trial / self._blank.name

@@ -133,7 +133,7 @@ class RuncEngine:
         for name in ("boxes", "layers"):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
         self._guardian = Guardian(self._folder / "boxes", self._runc.root)
-        self._disks = Disks(self._folder, disk_mb)
+        self._disks = Disks(self._folder, disk_mb, containers.probe().slots)
         self._going = Going(self._folder / "going")
         self._states = States(self._folder / "states", self._going)
         self._hook, self._criu_settings = self._folder / "loopback.sh", self._folder / "criu.conf"

@@ -34,8 +34,7 @@ class States:
 
     NAME/images/    CRIU's images
     NAME/upper/     what the desktop wrote over its image
-    NAME/state      what it is, as JSON
-    NAME/used       its time is when one was last started from it
+    NAME/state      what it is, as JSON; the file's time is when one was last started from it
     """
 
     def __init__(self, folder: Path, going: Going) -> None:
@@ -60,7 +59,7 @@ class States:
         try:
             told = json.loads((place / "state").read_text())
             made_at = datetime.fromisoformat(told.pop("made_at"))
-            return SavedState(**told, made_at=made_at, used_at=_time_of(place / "used"))
+            return SavedState(**told, made_at=made_at, used_at=_used_at(place / "state"))
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, LookupError) as error:
@@ -81,7 +80,7 @@ class States:
                 raise StateMissing(f"the saved desktop {name} is not on this machine")
             self._readers[name] += 1
         try:
-            (self.place(name) / "used").touch()
+            os.utime(self.place(name) / "state")  # takes no room on a full disk
             yield self.place(name)
         finally:
             with self._changed:
@@ -155,12 +154,13 @@ def _exchange(one: Path, other: Path) -> None:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """It is whole, or not there, even when the machine loses its power."""
+    """It is whole, or not there, even when the machine loses its power. Its time is none yet."""
     making = path.with_suffix(MAKING)
     with making.open("w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+    os.utime(making, (0, 0))
     making.rename(path)
 
 
@@ -170,11 +170,9 @@ def _told(state: SavedState) -> dict[str, Any]:
     return told | {"made_at": state.made_at.isoformat()}
 
 
-def _time_of(path: Path) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except FileNotFoundError:
-        return None
+def _used_at(path: Path) -> datetime | None:
+    seconds = path.stat().st_mtime
+    return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
 
 def _weigh(folder: Path) -> tuple[str, int]:
