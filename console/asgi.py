@@ -17,9 +17,10 @@ from django.conf import settings
 from django.urls import path, re_path
 from django.utils.module_loading import import_string
 
-from console import access_log, pool, presence
+from console import access_log, daphne_ways, pool, presence
 
 access_log.make_safe()
+daphne_ways.mend()
 
 if not settings.TESTING:  # tests load the application without being a console
     pool.use_pool()

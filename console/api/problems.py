@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Any, Final, TypedDict
 
-from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.core.exceptions import DisallowedHost, PermissionDenied, RequestDataTooBig
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.signals import got_request_exception
 from django.db import InterfaceError, OperationalError
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.views import defaults as default_views
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse
+from django.template.loader import render_to_string
 from drf_spectacular.utils import OpenApiExample, extend_schema_serializer
 from rest_framework import exceptions, serializers, status
 from rest_framework.response import Response
@@ -119,9 +119,14 @@ def plain(status_code: int, code: str, detail: str) -> JsonResponse:
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's answer to what it cannot read: a wrong Host, a broken form, too many fields. A page, but under /v1."""
+    code, why = "malformed", "The request cannot be read."
+    if isinstance(exception, DisallowedHost):
+        code = "unknown_host"
+        why = "This console does not answer to that name. Its operator can add one: DJANGO_ALLOWED_HOSTS."
     if request.path.startswith("/v1/"):
-        return plain(status.HTTP_400_BAD_REQUEST, "malformed", "The request cannot be read.")
-    return default_views.bad_request(request, exception)
+        return plain(status.HTTP_400_BAD_REQUEST, code, why)
+    page = render_to_string("400.html", {"why": why if code == "unknown_host" else ""})
+    return HttpResponseBadRequest(page)
 
 
 def body(problem: Problem) -> dict[str, Any]:

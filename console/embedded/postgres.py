@@ -8,6 +8,7 @@ inside its own data folder only, which nobody else may enter.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import importlib.util
 import os
@@ -171,7 +172,12 @@ class EmbeddedPostgres:
             cwd="/",
         )
         if done.returncode:
-            raise PostgresFailed(f"initdb said: {(done.stderr or done.stdout).strip()[-600:]}")
+            said = (done.stderr or done.stdout).strip()
+            if os.strerror(errno.ENOSPC) in said:
+                raise PostgresFailed(
+                    f"the disk of {self.data.parent} is full: a new database takes some 50 MB."
+                )
+            raise PostgresFailed(f"initdb said: {said[-600:]}")
         new.rename(self.data)
 
     def _clear_remains(self) -> None:

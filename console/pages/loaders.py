@@ -7,8 +7,8 @@ from functools import wraps
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import BadRequest, PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponseBase
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponseBase, QueryDict
 
 from console.models import Membership, User, Workspace
 
@@ -44,7 +44,7 @@ def workspace_page(view: Callable[..., HttpResponseBase]) -> View:
         request.workspace, request.membership = workspace_or_404(request, workspace)  # type: ignore[attr-defined]
         request.membership.user = request.user  # type: ignore[attr-defined]
         _remember(request)
-        _refuse_nul(request, kwargs)
+        _without_nul(request, kwargs)
         return view(request, **kwargs)
 
     return page
@@ -58,11 +58,18 @@ def _remember(request: HttpRequest) -> None:
         user.last_workspace = workspace
 
 
-def _refuse_nul(request: HttpRequest, named: dict[str, Any]) -> None:
-    """No browser's field holds a NUL, and no text of the database may: 400 here, for every page and form."""
-    typed = [text for query in (request.GET, request.POST) for _, texts in query.lists() for text in texts]
-    if any("\x00" in str(text) for text in (*typed, *named.values())):
-        raise BadRequest("It holds a NUL character.")
+def _without_nul(request: HttpRequest, named: dict[str, Any]) -> None:
+    """No text of the database may hold a NUL, and no browser's field does: what was typed has � in its place, as HTML
+    would show it, so each field says itself whether it takes that. In an address it names nothing."""
+    if any("\x00" in str(value) for value in named.values()):
+        raise Http404("Nothing has a name with a NUL in it.")
+    for method in ("GET", "POST"):
+        typed: QueryDict = getattr(request, method)
+        if any("\x00" in text for _, texts in typed.lists() for text in texts):
+            mended = typed.copy()
+            for name, texts in typed.lists():
+                mended.setlist(name, [str(text).replace("\x00", "\ufffd") for text in texts])
+            setattr(request, method, mended)
 
 
 def managers_only(view: Callable[..., HttpResponseBase]) -> View:

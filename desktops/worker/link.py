@@ -34,6 +34,7 @@ PING_SECONDS = 5  # a console that vanished without a word is noticed after two 
 QUIET_CLOSE_SECONDS = 1.0
 # What the console means when it closes; the worker goes on trying, slowly, in case somebody mends it.
 CLOSE_CODES = {
+    1009: "it takes no frame of the size that this worker sent; are both of one version?",
     4400: "it does not understand this worker's hello; are both of one version?",
     4401: "it does not know the worker token, or the token may not connect workers; is the token right?",
     4409: "another worker of the same name has connected; give each one a DESKYARD_WORKER_NAME of its own",

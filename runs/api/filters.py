@@ -18,6 +18,20 @@ class WholeNumber(filters.NumberFilter):
     field_class = forms.IntegerField
 
 
+class YesOrNoField(forms.NullBooleanField):
+    """Like its base, which takes what it cannot read for no answer."""
+
+    def to_python(self, value: Any) -> bool | None:  # type: ignore[override]  # the base's answer has None too
+        read: bool | None = super().to_python(value)
+        if read is None and value not in self.empty_values:
+            raise forms.ValidationError("Must be true or false.", code="invalid")
+        return read
+
+
+class YesOrNo(filters.BooleanFilter):
+    field_class = YesOrNoField
+
+
 class RunFilters(filters.FilterSet):
     status = filters.MultipleChoiceFilter(choices=Run.Status.choices, help_text="May be repeated.")
     kind = filters.ChoiceFilter(choices=Run.Kind.choices)
@@ -59,7 +73,7 @@ class EventFilters(filters.FilterSet):
 
 
 class TaskFilters(filters.FilterSet):
-    has_recipe = filters.BooleanFilter(field_name="recipe_known")
+    has_recipe = YesOrNo(field_name="recipe_known", widget=forms.TextInput)
     app = filters.CharFilter(method="filter_app", help_text="Tasks that use this application.")
     template = filters.CharFilter(method="filter_template", help_text="Tasks this template can run.")
 

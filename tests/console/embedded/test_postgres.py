@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from console.embedded.home import PROJECT, Home
-from console.embedded.postgres import EmbeddedPostgres
+from console.embedded.postgres import EmbeddedPostgres, PostgresFailed
 from console.embedded.processes import is_running, wait_for_end
 
 
@@ -41,6 +41,18 @@ def test_what_was_stored_is_there_after_the_next_start(home: Home) -> None:
         assert run(second.url, "SELECT word FROM kept") == [("grüße",)]
         assert home.database_url.read_text().strip() == second.url
         assert home.database_url.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_full_disk_is_called_so(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that fills up after its room was looked at."""
+    monkeypatch.setattr("console.embedded.home.ROOM_BYTES", 0)
+    home.root.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(home.root)], check=True)
+    try:
+        with pytest.raises(PostgresFailed, match=f"the disk of {home.root} is full"):
+            server(home).start()
+    finally:
+        subprocess.run(["umount", str(home.root)], check=True)
 
 
 def test_a_server_that_was_killed_starts_again_with_its_data(home: Home) -> None:

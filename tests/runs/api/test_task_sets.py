@@ -65,7 +65,15 @@ def test_tasks_can_be_filtered(api: Callable[..., APIClient], workspace: Workspa
     assert ids(client.get(f"{base}?template=basic")) == ["task-1", "task-2"]
     assert ids(client.get(f"{base}?limit=2")) == ["task-1", "task-2"]
     assert ids(client.get(client.get(f"{base}?limit=2").json()["next"])) == ["task-3"]
-    assert client.get(f"{base}?app=%00").status_code == 422
+    assert ids(client.get(f"{base}?has_recipe=False")) == ["task-3"]
+    assert ids(client.get(f"{base}?has_recipe=")) == ["task-1", "task-2", "task-3"]
+    for query, field in (
+        ("app=%00", "app"),
+        ("has_recipe=7", "has_recipe"),
+        ("has_recipe=maybe", "has_recipe"),
+    ):
+        refused = client.get(f"{base}?{query}")
+        assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, field)
 
 
 def test_tasks_cost_the_same_however_many(

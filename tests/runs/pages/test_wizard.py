@@ -164,6 +164,7 @@ def test_new_run_goes_on_where_the_draft_is(wizard: Wizard) -> None:
         ("execution", {"max_steps": ""}, "max_steps"),
         ("execution", {"rounds": "many"}, "rounds"),
         ("execution", {"rounds": "1.5"}, "rounds"),
+        ("execution", {"rounds": "1\x00"}, "rounds"),
         ("budget", {"spend_cap_usd": ""}, "spend_cap_usd"),
         ("budget", {"spend_cap_usd": "0"}, "spend_cap_usd"),
         ("budget", {"spend_cap_usd": "0.505"}, "spend_cap_usd"),
