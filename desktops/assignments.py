@@ -79,11 +79,12 @@ class HoldBatch:
         return ask
 
     def _ended(self, hold: Hold, record: HoldEnded) -> None:
-        if record.reason == "paid_until_reached" and not hold.stop_reason:
+        said = record.invalid_reasons
+        if "paid_until_reached" in said and not hold.stop_reason:
             reason, detail = holds.out_of_money(hold)
         else:
-            reason = REASONS.get(record.reason, Reason.WORKER_FAULT) if record.reason else Reason.WORKER_FAULT
-            detail = record.detail
+            named = [REASONS[one] for one in said if one in REASONS]
+            reason, detail = (named or [Reason.WORKER_FAULT])[0], record.detail
         holds.end(hold, at=timezone.now(), reason=reason, detail=detail)
 
 

@@ -34,14 +34,15 @@ class Answered(BaseModel):
 
 
 class HoldEnded(BaseModel):
-    """The last record. `stopped`: the console asked for it; else `reason` says what ended the desktop."""
+    """The last record: it was ended as asked, where `ok`; else the reasons say what ended its desktop."""
 
     model_config = ConfigDict(extra="ignore")
     kind: Literal["hold_ended"] = "hold_ended"
     at: Moment
-    reason: InvalidReason | None = None
+    ok: bool
+    invalid_reasons: list[InvalidReason] = []
     detail: str = Field(default="", max_length=4000)
-    stopped: bool = False
+    stopped: bool = Field(default=False, description="Ended because the console asked it to stop.")
 
 
 HoldRecord = Annotated[

@@ -14,12 +14,14 @@ from typing import Any
 from pydantic import BaseModel
 
 from desktops.protocol.attempt import AttemptOrder, PrefixOrder
+from desktops.protocol.hold import HoldOrder
 
 from .attempt import AttemptRun
 from .blobs import BlobStore, Uploader
 from .config import Config, ConfigError, load
 from .engine.base import Engine, EngineError
 from .engine.choose import open_engine
+from .holding import HoldRun
 from .host import Build, Host
 from .link import Link
 from .live import LiveViews
@@ -95,6 +97,7 @@ async def _serve(config: Config, engine: Engine, spool: Spool, stop: asyncio.Eve
         kinds={
             "attempt": _build(AttemptRun, AttemptOrder, surroundings),
             "prefix": _build(PrefixRun, PrefixOrder, surroundings),
+            "computer": _build(HoldRun, HoldOrder, surroundings),
         },
     )
     await asyncio.to_thread(host.start)

@@ -13,7 +13,17 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal
 
-from .engine.base import Desk, DeskSpec, Engine, EngineError, SavedState, SavingEngine, warm_state
+from .engine.base import (
+    Desk,
+    DeskSpec,
+    Engine,
+    EngineError,
+    Image,
+    ImagingEngine,
+    SavedState,
+    SavingEngine,
+    warm_state,
+)
 from .guest_client import Guest, GuestError, GuestUnreachable, wait_ready
 
 log = logging.getLogger(__name__)
@@ -21,6 +31,7 @@ log = logging.getLogger(__name__)
 START_SECONDS = 60.0
 SCREEN_SECONDS = 5.0
 KEEPALIVE_SECONDS = 5.0
+IMAGE_SILENCE_SECONDS = 900.0
 RESTORED_SILENCE_SECONDS = 15.0
 SAVE_TRIES, SAVE_AGAIN_SECONDS = 3, 0.3
 
@@ -152,6 +163,18 @@ class Computer:
             if resume:
                 self._set_limits()
         return state
+
+    def make_image(self, name: str, version: int) -> Image:
+        """Of its files as they are now; then it goes on. Raises GuestError or EngineError."""
+        if self._desk is None or not isinstance(self.engine, ImagingEngine):
+            raise EngineError("this engine cannot make an image of a desktop: it needs containers")
+        # It stands still for a while, in which its agent hears nothing; what it is paid for still ends it.
+        self.guest.set_silence_limit(IMAGE_SILENCE_SECONDS)
+        try:
+            return self.engine.make_image(self._desk, name, version)
+        finally:
+            with self._limits, contextlib.suppress(GuestError):  # gone meanwhile, as the next call finds out
+                self._set_limits()
 
     def _set_limits(self) -> None:
         self.guest.set_silence_limit(self.spec.silence_seconds)

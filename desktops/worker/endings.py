@@ -5,14 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from desktops.protocol.attempt import AttemptEnded, InvalidReason, PrefixEnded
+from desktops.protocol.hold import HoldEnded
 
-LAST_RECORDS: dict[str, type[AttemptEnded] | type[PrefixEnded]] = {
+LastRecord = AttemptEnded | PrefixEnded | HoldEnded
+
+LAST_RECORDS: dict[str, type[LastRecord]] = {
     "attempt": AttemptEnded,
     "prefix": PrefixEnded,
+    "computer": HoldEnded,
 }
 
 
-def ended(kind: str, detail: str, reason: InvalidReason | None) -> AttemptEnded | PrefixEnded:
+def ended(kind: str, detail: str, reason: InvalidReason | None) -> LastRecord:
     """Without a reason it was just stopped. `kind` is the assignment's."""
     return LAST_RECORDS[kind](
         at=datetime.now(UTC),

@@ -48,6 +48,7 @@ class Work(Protocol):
     def run(self) -> None: ...
     def end(self, detail: str, reason: InvalidReason | None = None) -> None: ...
     def extend(self, paid_until: datetime) -> None: ...
+    def ask(self, ask: messages.Ask) -> None: ...
     def desktop(self, computer: str) -> Computer | None: ...
     def hand_over(self, by: str) -> Hold: ...
 
@@ -236,6 +237,13 @@ class Host:
 
     def on_forget(self, forget: messages.Forget) -> None:
         self._states.forget(forget.state)
+
+    def on_ask(self, ask: messages.Ask) -> None:
+        """What is not held here needs no answer: its computer has ended, which the console is told."""
+        with self._lock:
+            item = self._assignments.get(ask.assignment)
+            if item is not None and item.epoch == ask.epoch and item.work is not None:
+                item.work.ask(ask)
 
     def seat(self, view: messages.OpenView) -> tuple[Computer, Hold | None]:
         """The desktop to be seen, and for whoever drives their hold on it. Waits for that. Raises NotNow."""

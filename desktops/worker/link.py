@@ -48,6 +48,7 @@ class Listener(Protocol):
     def on_extend(self, extend: messages.Extend) -> None: ...
     def on_stop(self, stop: messages.Stop) -> None: ...
     def on_forget(self, forget: messages.Forget) -> None: ...
+    def on_ask(self, ask: messages.Ask) -> None: ...
     def on_view(self, view: messages.OpenView) -> None: ...
     def on_stale(self, assignment: str, epoch: int | None) -> None:
         """The console no longer takes this assignment's word (any epoch's up to `epoch`, if one is named)."""
@@ -213,6 +214,8 @@ class Link:
                     self._listener.on_stop(message)
                 case messages.Forget():
                     self._listener.on_forget(message)
+                case messages.Ask():
+                    self._listener.on_ask(message)
                 case messages.OpenView():
                     self._listener.on_view(message)
                 case messages.Refused():

@@ -21,16 +21,19 @@ from desktops.protocol.attempt import (
     Verdict,
     Verifying,
 )
+from desktops.protocol.hold import Answered, HoldEnded
 
 from .blobs import BlobStore
 from .spool import MAX_RECORD, Spool
 
 Record = (
-    AttemptEnded
+    Answered
+    | AttemptEnded
     | ComputerReady
     | ComputerStarted
     | ComputerStopped
     | Forked
+    | HoldEnded
     | PrefixEnded
     | SetupDone
     | StateSaved
@@ -75,7 +78,7 @@ class Recorder:
             self._epoch,
             redact(record.model_dump(mode="json")),
             blobs=blobs if blobs is not None else _named(record),
-            last=isinstance(record, AttemptEnded | PrefixEnded),
+            last=isinstance(record, AttemptEnded | PrefixEnded | HoldEnded),
             computer=computer,
         )
         self._blobs.settled(self._unnamed)

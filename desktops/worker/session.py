@@ -12,9 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from desktops.protocol import attempt as records
+from desktops.protocol import messages
 from desktops.protocol.actions import Action
+from desktops.protocol.hold import Answered, HoldOrder
 
 from .computer import Computer, StartFailed
+from .endings import LastRecord
 from .engine.base import DeskSpec, Engine, EngineError, NoFreeSlot, SavedState
 from .faults import Ending, Fault, NotReady, Phase, classify
 from .guest_client import Guest, GuestError, GuestRefused, Look
@@ -50,7 +53,7 @@ class Session(ABC):
 
     def __init__(
         self,
-        order: records.AttemptOrder | records.PrefixOrder,
+        order: records.AttemptOrder | records.PrefixOrder | HoldOrder,
         *,
         engine: Engine,
         engine_name: str,
@@ -60,7 +63,8 @@ class Session(ABC):
         closing: threading.Event | None = None,
         scratch: Path | None = None,
     ) -> None:
-        self._template, self._setup_state = order.template, order.setup_state
+        self._template = order.template
+        self._setup_state = "" if isinstance(order, HoldOrder) else order.setup_state
         self._engine, self._engine_name = engine, engine_name
         self._states, self._recorder = states, recorder
         self._paid_until = paid_until
@@ -78,9 +82,7 @@ class Session(ABC):
         """The order, from the start of its desktop; `folder` is there as long as this runs."""
 
     @abstractmethod
-    def _last_record(
-        self, fault: Fault | None, *, detail: str, stopped: bool
-    ) -> records.AttemptEnded | records.PrefixEnded: ...
+    def _last_record(self, fault: Fault | None, *, detail: str, stopped: bool) -> LastRecord: ...
 
     # ── from other threads ────────────────────────────────────────────────────────────────────────────────
 
@@ -93,6 +95,10 @@ class Session(ABC):
     def image(self) -> str:
         """Digest of what its desktop is made from."""
         return self._template.digest
+
+    def ask(self, ask: messages.Ask) -> None:
+        """Something to do with the desktop, besides the order."""
+        log.warning("%s is asked %s, which is for computers that somebody has opened", self, ask.do.what)
 
     def desktop(self, computer: str) -> Computer | None:
         """Its live desktop, if it is that one."""
@@ -332,11 +338,7 @@ class Session(ABC):
 
     def _insist(
         self,
-        record: records.ComputerStarted
-        | records.ComputerStopped
-        | records.TakenOver
-        | records.AttemptEnded
-        | records.PrefixEnded,
+        record: records.ComputerStarted | records.ComputerStopped | records.TakenOver | Answered | LastRecord,
     ) -> None:
         """Write what money and leases hang on, waiting for room on a full disk."""
         while True:

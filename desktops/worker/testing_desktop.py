@@ -311,6 +311,7 @@ class FakeSavingEngine(FakeEngine):
         super().__init__(slots=slots, owner=owner)
         self.saved: dict[str, tuple[SavedState, FakeDesk]] = {}
         self.state_bytes = state_bytes
+        self.made_images: list[Image] = []
         self.refuse_saves = 0
 
     def create(self, spec: DeskSpec) -> Desk:
@@ -343,6 +344,13 @@ class FakeSavingEngine(FakeEngine):
         if not resume:
             ours.die()
         return state
+
+    def make_image(self, desk: Desk, name: str, version: int) -> Image:
+        """Nothing is made but its name: a desktop of it starts like any."""
+        files = sorted(self.desks[desk.computer].files.items())
+        image = Image(name, version, f"sha256:{hashlib.sha256(repr(files).encode()).hexdigest()}")
+        self.made_images.append(image)
+        return image
 
     def states(self) -> list[SavedState]:
         return [state for state, _ in list(self.saved.values())]

@@ -208,6 +208,18 @@ class SavingEngine(Engine, Protocol):
         ...
 
 
+@runtime_checkable
+class ImagingEngine(Engine, Protocol):
+    """An engine that can make an image of what a live desktop has written over its own."""
+
+    def make_image(self, desk: Desk, name: str, version: int) -> Image:
+        """Of its files as they are now; it goes on, and what its programs have not written yet is not in it.
+
+        Raises EngineError, having left nothing behind.
+        """
+        ...
+
+
 def warm_state(image: str) -> str:
     """Name of the saved desktop that every new one of that image (digest of its recipe) starts from."""
     return f"warm-{image.removeprefix('sha256:')}"

@@ -17,6 +17,7 @@ from typing import Any
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
+from . import images
 from .base import (
     COMPUTER_LABEL,
     OWNER_LABEL,
@@ -216,6 +217,13 @@ class DockerEngine:
     def remove(self, desk: Desk) -> datetime:
         self._remove(desk.ref)
         return datetime.now(UTC)
+
+    def make_image(self, desk: Desk, name: str, version: int) -> Image:
+        """It stands still meanwhile."""
+        assert isinstance(desk, ContainerDesk)
+        with images.paused(self._client, desk.ref) as found:
+            digest = images.digest_of(desk.image_id, images.upper_of(found))
+            return images.commit(self.url, desk.ref, name=name, version=version, digest=digest)
 
     def list_owned(self) -> list[OwnedDesk]:
         return [

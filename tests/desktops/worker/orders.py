@@ -43,3 +43,7 @@ def prefix_order(*actions: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "recipe": list(actions) or [{"action": "type", "text": "hel"}],
         "state": "prefix-1",
     } | changes
+
+
+def hold_order(**changes: Any) -> dict[str, Any]:
+    return {"hold_id": "h-1", "template": TEMPLATE} | changes

@@ -7,15 +7,17 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 from desktops.protocol.attempt import AttemptOrder, PrefixOrder, prefix_adapter, record_adapter
+from desktops.protocol.hold import HoldOrder, hold_adapter
 from desktops.worker.attempt import AttemptRun
 from desktops.worker.blobs import BlobStore
+from desktops.worker.holding import HoldRun
 from desktops.worker.prefix import PrefixRun
 from desktops.worker.recorder import Recorder
 from desktops.worker.spool import Spool
 from desktops.worker.states import States
 from desktops.worker.testing_desktop import FakeEngine
 
-from .orders import order, prefix_order
+from .orders import hold_order, order, prefix_order
 
 
 class Table:
@@ -32,6 +34,9 @@ class Table:
 
     def prefix(self, **changes):
         return PrefixRun(PrefixOrder.model_validate(prefix_order(**changes)), **self._surroundings("prefix"))
+
+    def computer(self, **changes):
+        return HoldRun(HoldOrder.model_validate(hold_order(**changes)), **self._surroundings("computer"))
 
     def play(self, **changes):
         self.made(**changes).run()
@@ -59,11 +64,12 @@ class Table:
         name = self.taken[number]
         items = [item for item in self.spool.after(0, limit=500) if item.assignment == name]
         kind = name.partition("-")[0]
-        adapter = prefix_adapter if kind == "prefix" else record_adapter
+        adapter = {"prefix": prefix_adapter, "computer": hold_adapter}.get(kind, record_adapter)
         records = [adapter.validate_python(json.loads(item.record)) for item in items]
         told = kinds(records)
-        assert told.count(f"{kind}_ended") == 1
-        assert told[-1] == f"{kind}_ended"
+        last = "hold_ended" if kind == "computer" else f"{kind}_ended"
+        assert told.count(last) == 1
+        assert told[-1] == last
         assert told.count("computer_started") == told.count("computer_stopped")
         assert self.engine.desks == {}
         for item, record in zip(items, records, strict=True):

@@ -29,8 +29,11 @@ from typing import Any
 
 from docker.errors import DockerException, ImageNotFound
 
+from desktops.worker.engine import images
 from desktops.worker.engine.base import (
+    COMPUTER_LABEL,
     DISK_MB,
+    OWNER_LABEL,
     Desk,
     DeskSpec,
     DeskState,
@@ -250,6 +253,17 @@ class RuncEngine:
 
     def forget(self, name: str) -> None:
         self._states.forget(name)
+
+    def make_image(self, desk: Desk, name: str, version: int) -> Image:
+        """It stands still while what it wrote is copied into a container that is made for that and never starts."""
+        if not isinstance(desk, RuncDesk):
+            return self.containers.make_image(desk, name, version)
+        labels = {OWNER_LABEL: self.owner, COMPUTER_LABEL: desk.computer}
+        with images.unstarted(self.containers.client, desk.image_id, labels) as (container, upper):
+            with self._runc.paused(desk.ref):
+                images.lay_over(desk.folder / "disk" / "upper", upper)
+            digest = images.digest_of(desk.image, upper)
+            return images.commit(self.containers.url, container, name=name, version=version, digest=digest)
 
     # ── one box ───────────────────────────────────────────────────────────────────────────────────────────
 
