@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from typing import Final
+
 from django.db import transaction
 from django.utils import timezone
 
@@ -14,6 +17,8 @@ from desktops.protocol.hold import Answered
 
 from .drafts import drop
 from .holds import NotReady, locked, require_may_use
+
+LOOK_SECONDS: Final = 0.2
 
 
 @transaction.atomic
@@ -55,6 +60,15 @@ def put(
     Hold.objects.filter(pk=hold.pk).update(last_used_at=timezone.now())
     assert hold.assignment is not None
     ring(f"worker.{hold.assignment.worker_id}", f"workspace.{hold.workspace.slug}")
+    return ask
+
+
+def awaited(ask: Ask, seconds: float) -> Ask:
+    """The same, once it is answered, or after so many seconds as it is then. Outside of a transaction."""
+    end = time.monotonic() + seconds
+    while ask.status == Ask.Status.ASKED and time.monotonic() < end:
+        time.sleep(LOOK_SECONDS)  # between two probes
+        ask.refresh_from_db()
     return ask
 
 

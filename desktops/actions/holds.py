@@ -172,6 +172,15 @@ def _give_up(hold: Hold, at: datetime) -> None:
             drop(draft)
 
 
+def cost_so_far(hold: Hold) -> Decimal:
+    """Of its desktop, up to now while it is there. With budget, assignment and computer loaded: no query."""
+    budget, computer = hold.budget, hold.computer
+    if computer is None or hold.assignment is None or computer.stopped_at is not None:
+        return budget.spent
+    seconds = max(Decimal(0), Decimal((timezone.now() - computer.started_at).total_seconds()))
+    return min(cost_of(seconds, hold.assignment.rate_usd_per_hour), budget.reserved)
+
+
 def out_of_money(hold: Hold) -> tuple[str, str]:
     """Why its desktop was paid no longer: the reason, and a sentence where there is more to say."""
     left, tightest = affordable(hold.budget)
@@ -203,7 +212,7 @@ def open_now() -> QuerySet[Hold, uuid.UUID]:
 @transaction.atomic
 def look_after(pk: uuid.UUID) -> None:
     """Take what step is due: hand it to a worker, pay it ahead, or close it at one of its limits."""
-    row = _rows().select_for_update(of=("self",), no_key=True, skip_locked=True).filter(pk=pk).first()
+    row = rows().select_for_update(of=("self",), no_key=True, skip_locked=True).filter(pk=pk).first()
     if row is None or row.status not in (S.WAITING, S.STARTING, S.READY):
         return  # somebody is at it, or its worker's last word is awaited
     if row.status == S.WAITING:
@@ -224,11 +233,11 @@ def look_after(pk: uuid.UUID) -> None:
 def _pay_ahead(assignment: Assignment) -> None:
     """What nothing is left to pay with ends by itself at its paid time, and its worker then says so. One whose worker
     is quiet is left as it is."""
-    rows = Assignment.objects.select_for_update(of=("self",), no_key=True)
-    locked = rows.select_related("budget").get(pk=assignment.pk)
-    if locked.status in Assignment.LIVE and not locked.is_quiet:
+    live = Assignment.objects.select_for_update(of=("self",), no_key=True)
+    row = live.select_related("budget").get(pk=assignment.pk)
+    if row.status in Assignment.LIVE and not row.is_quiet:
         try:
-            lease.extend(locked)
+            lease.extend(row)
         except BudgetExhausted:
             return
 
@@ -299,22 +308,23 @@ def wanted_by_holds(states: Collection[State]) -> dict[uuid.UUID, str]:
     return dict.fromkeys(waiting, "a computer that waits to start from it")
 
 
-def _rows() -> QuerySet[Hold]:
+def rows() -> QuerySet[Hold]:
+    """With all that shows one."""
     return Hold.objects.select_related(
         "workspace",
         "budget",
         "template_version__template",
         "state__worker",
-        "assignment",
+        "assignment__worker",
         "computer",
     )
 
 
 def locked(pk: uuid.UUID) -> Hold:
-    return _rows().select_for_update(of=("self",), no_key=True).get(pk=pk)
+    return rows().select_for_update(of=("self",), no_key=True).get(pk=pk)
 
 
 def locked_of(assignments: Collection[uuid.UUID]) -> list[Hold]:
     """With what they were asked, in one order."""
-    rows = _rows().select_for_update(of=("self",), no_key=True).filter(assignment__in=assignments)
-    return list(rows.prefetch_related("asks__template_version__template").order_by("pk"))
+    held = rows().select_for_update(of=("self",), no_key=True).filter(assignment__in=assignments)
+    return list(held.prefetch_related("asks__template_version__template").order_by("pk"))

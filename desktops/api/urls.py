@@ -1,5 +1,6 @@
 from django.urls import URLPattern, path
 
+from .computers import ComputerListView, ComputerStatesView, ComputerTemplateView, ComputerView
 from .states import StateListView, StateView
 from .views import TemplateListView, WorkerListView
 
@@ -8,4 +9,8 @@ urlpatterns: list[URLPattern] = [
     path("workers", WorkerListView.as_view(), name="api-workers"),
     path("states", StateListView.as_view(), name="api-states"),
     path("states/<uuid:id>", StateView.as_view(), name="api-state"),
+    path("computers", ComputerListView.as_view(), name="api-computers"),
+    path("computers/<uuid:id>", ComputerView.as_view(), name="api-computer"),
+    path("computers/<uuid:id>/states", ComputerStatesView.as_view(), name="api-computer-states"),
+    path("computers/<uuid:id>/template", ComputerTemplateView.as_view(), name="api-computer-template"),
 ]

@@ -115,6 +115,10 @@ class Hold(models.Model):
         return self.status in self.LIVE
 
     @property
+    def label(self) -> str | None:
+        return self.computer.label if self.computer else None
+
+    @property
     def closes_at(self) -> datetime | None:
         """Derived: the hard limit; None while it waits for a worker."""
         return self.started_at + timedelta(minutes=self.max_minutes) if self.started_at else None

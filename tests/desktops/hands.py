@@ -46,11 +46,21 @@ def start(paper: PaperWorker, hold: Hold) -> str:
     return computer
 
 
-def end(paper: PaperWorker, hold: Hold, computer: str, **fields: Any) -> None:
+def end(
+    paper: PaperWorker, hold: Hold, computer: str, reasons: list[str] | None = None, detail: str = ""
+) -> None:
+    """As it was told to, or by itself for the reasons given."""
+    asked = reasons is None
     paper.say(
         assignment_of(hold),
         {"kind": "computer_stopped", "computer": computer, "reason": "stopped"},
-        {"kind": "hold_ended", "stopped": not fields, **fields},
+        {
+            "kind": "hold_ended",
+            "ok": asked,
+            "stopped": asked,
+            "invalid_reasons": reasons or [],
+            "detail": detail,
+        },
     )
     hold.refresh_from_db()
 

@@ -138,7 +138,7 @@ def test_it_is_paid_ahead_only_as_far_as_its_cap(
     budget = Budget.objects.get(pk=hold.budget_id)
     assert budget.spent + budget.reserved <= Decimal("0.01")
     assert gist(hold) == ("ready", "")
-    end(paper, hold, computer, reason="paid_until_reached")
+    end(paper, hold, computer, ["paid_until_reached"])
     assert gist(hold) == ("closed", "budget_exceeded")
     assert "is too little for a desktop" in hold.detail
 
@@ -146,7 +146,7 @@ def test_it_is_paid_ahead_only_as_far_as_its_cap(
 def test_one_that_nobody_paid_ahead_says_so(workspace: Workspace, member: User, paper: PaperWorker) -> None:
     hold = opened(workspace, member)
     computer = start(paper, hold)
-    end(paper, hold, computer, reason="paid_until_reached")
+    end(paper, hold, computer, ["paid_until_reached"])
     assert gist(hold) == ("failed", "console_away")
 
 
@@ -204,7 +204,7 @@ def test_what_broke_is_said(
 ) -> None:
     hold = opened(workspace, member)
     computer = start(paper, hold)
-    end(paper, hold, computer, reason=said, detail="It is broken.")
+    end(paper, hold, computer, [said] if said else [], "It is broken.")
     assert gist(hold) == ("failed", reason)
     assert hold.detail == "It is broken."
 
@@ -282,7 +282,7 @@ def test_a_word_that_comes_too_late_is_refused_and_the_money_still_follows(
     assignment = assignment_of(hold)
     late = paper.say(assignment, {"kind": "computer_stopped", "computer": computer, "reason": "late"})
     assert late.refused == []
-    assert [problem.code for problem in paper.say(assignment, {"kind": "hold_ended"}).refused] == [
-        "stale_epoch"
-    ]
+    assert [
+        problem.code for problem in paper.say(assignment, {"kind": "hold_ended", "ok": False}).refused
+    ] == ["stale_epoch"]
     assert not Computer.objects.held().exists()

@@ -81,7 +81,10 @@ async def test_an_image_of_a_changed_desktop_starts_desktops_that_are_changed_al
         assert await run(guest, "cat ~/Desktop/kept.txt") == "kept", "it goes on"
         await closed(console, "first")
         guest = await opened(console, engine, "second", {"template": answer["image"]})
-        assert await run(guest, "cat ~/Desktop/kept.txt; ls ~/.config/tint2 /tmp/gone.txt 2> /dev/null") == "kept"
+        assert (
+            await run(guest, "cat ~/Desktop/kept.txt; ls ~/.config/tint2 /tmp/gone.txt 2> /dev/null")
+            == "kept"
+        )
         assert await run(guest, "stat -c %U:%a ~/Desktop/kept.txt") == "user:644"
         await closed(console, "second")
         await console.until(
