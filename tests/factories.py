@@ -22,7 +22,7 @@ from PIL import Image
 from console.actions.blobs import store_blob
 from console.actions.budgets import open_budget
 from console.models import Blob, Membership, User, Workspace
-from desktops.models import Assignment, Computer, State, Template, TemplateVersion, Worker
+from desktops.models import Assignment, Computer, Hold, State, Template, TemplateVersion, Worker
 from runs.models import Attempt, AttemptTry, Event, Run, Step, Task, TaskSet
 
 PASSWORD = "correct horse battery"  # everybody's, in tests
@@ -408,3 +408,36 @@ def recount(run: Run) -> Run:
     run.planned = max(run.planned, len(rows))
     run.save()
     return run
+
+
+class HoldFactory(DjangoModelFactory[Hold]):
+    """A computer that somebody has opened, and that waits; `ready=True`: with a desktop."""
+
+    class Meta:
+        model = Hold
+
+    class Params:
+        spend_cap = Decimal("0.50")
+        ready = factory.Trait(
+            status=Hold.Status.READY,
+            computer=factory.SubFactory(
+                ComputerFactory,
+                purpose="computer",
+                assignment__kind="computer",
+                assignment__status="held",
+                assignment__worker__workspace=factory.SelfAttribute("....workspace"),
+                template_version=factory.SelfAttribute("..template_version"),
+            ),
+            assignment=factory.SelfAttribute("computer.assignment"),
+            started_at=factory.LazyFunction(lambda: timezone.now() - timedelta(minutes=3)),
+            last_used_at=factory.LazyFunction(lambda: timezone.now() - timedelta(minutes=1)),
+        )
+
+    workspace = factory.SubFactory(WorkspaceFactory)
+    template_version = factory.SubFactory(
+        TemplateVersionFactory, workspace=factory.SelfAttribute("..workspace")
+    )
+    budget = factory.LazyAttribute(lambda o: open_budget(workspace=o.workspace, cap=o.spend_cap))
+    idle_minutes = 15
+    max_minutes = 60
+    opened_via = "Mia Member"

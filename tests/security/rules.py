@@ -147,6 +147,10 @@ API: Final[dict[str, dict[str, str | None]]] = {
     "api-workers": {"GET": "runs:read"},
     "api-states": {"GET": "computers:read"},
     "api-state": {"GET": "computers:read", "DELETE": "computers:write"},
+    "api-computers": {"GET": "computers:read", "POST": "computers:write"},
+    "api-computer": {"GET": "computers:read", "DELETE": "computers:write"},
+    "api-computer-states": {"POST": "computers:write"},
+    "api-computer-template": {"POST": "computers:write"},
     "api-task-sets": {"GET": "runs:read"},
     "api-tasks": {"GET": "runs:read"},
     "api-runs": {"GET": "runs:read", "POST": "runs:write"},
@@ -164,13 +168,19 @@ API: Final[dict[str, dict[str, str | None]]] = {
     "api-step-screenshot": {"GET": "runs:read"},
 }
 # What is sent with a call that wants more than an empty object.
-BODIES: Final[dict[tuple[str, str], dict[str, Any]]] = {("api-run", "PATCH"): {"spend_cap_usd": "0.75"}}
+BODIES: Final[dict[tuple[str, str], dict[str, Any]]] = {
+    ("api-run", "PATCH"): {"spend_cap_usd": "0.75"},
+    ("api-computer-template", "POST"): {"name": "mine"},
+}
 # Verbs that also ask who the token's person is.
 API_FOR: Final = {
     ("api-run", "PATCH"): CREATORS,
     ("api-run-cancel", "POST"): CREATORS,
     ("api-run-retry", "POST"): CREATORS,
     ("api-state", "DELETE"): MANAGERS,
+    ("api-computer", "DELETE"): CREATORS,
+    ("api-computer-states", "POST"): CREATORS,
+    ("api-computer-template", "POST"): CREATORS,
 }
 
 # Those of a route that may listen: people by cookie, or "token" with workers:connect.

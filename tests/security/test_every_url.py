@@ -242,6 +242,7 @@ def test_the_api_shows_and_does_nothing_of_another_workspace(
             "/v1/runs",
             "/v1/workers",
             "/v1/states",
+            "/v1/computers",
             "/v1/templates",
             "/v1/task_sets",
             "/v1/budget",
@@ -253,7 +254,14 @@ def test_the_api_shows_and_does_nothing_of_another_workspace(
 
 
 def _ours(world: World, body: bytes) -> bool:
-    marks = (SECRET_NAME, str(world.run.pk), str(world.worker.pk), str(world.state.pk), world.sha256)
+    marks = (
+        SECRET_NAME,
+        str(world.run.pk),
+        str(world.worker.pk),
+        str(world.state.pk),
+        str(world.hold.pk),
+        world.sha256,
+    )
     return any(mark.encode() in body for mark in marks)
 
 

@@ -15,12 +15,13 @@ from console.actions.tokens import issue_token
 from console.actions.webhooks import add_webhook
 from console.actor import Actor
 from console.models import Delivery, Invitation, Token, User, Webhook, Workspace
-from desktops.models import State, Worker
+from desktops.models import Hold, State, Worker
 from runs.models import Attempt, Run
 from tests.factories import (
     AttemptFactory,
     AttemptTryFactory,
     EventFactory,
+    HoldFactory,
     MembershipFactory,
     RunFactory,
     StateFactory,
@@ -47,6 +48,7 @@ class World:
     attempt: Attempt
     worker: Worker
     state: State
+    hold: Hold
     token: Token
     webhook: Webhook
     delivery: Delivery
@@ -68,6 +70,8 @@ class World:
     def _id(self, name: str) -> Any:
         if name == "api-state":
             return self.state.pk
+        if name.startswith("api-computer"):
+            return self.hold.pk
         return self.attempt.pk if name in OF_ATTEMPTS else self.run.pk
 
     def _value(self, name: str, kind: str, persona: str) -> Any:
@@ -148,6 +152,7 @@ def build(workspace: Workspace, owner: User, admin: User, member: User, outsider
         attempt=attempt,
         worker=worker,
         state=StateFactory(worker=worker),
+        hold=HoldFactory(workspace=workspace, opened_by=creator),
         token=token,
         webhook=webhook,
         delivery=delivery,
