@@ -163,13 +163,26 @@ def test_what_cannot_be_saved_runs_on(runc: RuncEngine, image: Images) -> None:
         assert computer.guest.ready()
 
 
+def test_what_could_not_be_started_again_is_not_saved_and_runs_on(runc: RuncEngine, image: Images) -> None:
+    hold = "cd; touch a; ln a b; exec 3< a; rm a; touch held; sleep 100"
+    with Computer(runc, spec(image("basic"))) as computer:
+        computer.guest.launch(["bash", "-c", hold])
+        assert until(lambda: computer.guest.exists("~/held"))
+        with pytest.raises(EngineError, match="one name of several"):
+            computer.save("a", resume=False)
+        assert runc.states() == []
+        assert computer.lost() is None
+        assert computer.guest.run("rm b").returncode == 0
+        assert computer.save("a", resume=True).size_bytes  # one without a name is saved with what it holds
+
+
 def test_a_sweep_clears_what_a_killed_worker_left_in_any_state(
     runc: RuncEngine, home: Path, image: Images
 ) -> None:
     running, kept = runc.create(spec(image("basic"))), runc.create(spec(image("basic")))
     laid_out = spec(image("basic"))
     runc._lay_out(
-        laid_out, runc._root(laid_out.image), home / "desktops/boxes" / laid_out.computer, None, None
+        laid_out, runc._layers.of(laid_out.image), home / "desktops/boxes" / laid_out.computer, None, None
     )
     empty = home / "desktops/boxes" / str(uuid.uuid4())
     empty.mkdir()
@@ -257,7 +270,7 @@ def test_a_restore_that_was_broken_off_is_cleared_and_the_host_is_left_alone(
     """What a worker that was killed leaves: runc still at it, mounts of CRIU's, notes of runc's."""
     made = spec(image("basic"))
     folder = home / "desktops/boxes" / made.computer
-    runc._lay_out(made, runc._root(made.image), folder, None, None)
+    runc._lay_out(made, runc._layers.of(made.image), folder, None, None)
     outside = home / "outside"
     outside.mkdir()
     (outside / "kept").write_text("mine")

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -21,6 +22,7 @@ OLDEST = (4, 2)
 SUITE = "sid"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 FETCH_SECONDS = 300
+KIND, LINKED = 3, 0  # in CRIU's remap_file_path_entry
 
 
 def ensure_criu(folder: Path, progress: Callable[[str], None]) -> Path:
@@ -47,6 +49,36 @@ def is_missing(program: Path) -> str:
     except OSError as error:
         return f"{program} cannot be started: {error.strerror}"
     return "" if done.returncode == 0 else f"criu check: {(done.stderr or done.stdout).strip()[-200:]}"
+
+
+def names_given(images: Path) -> int:
+    """How many open files CRIU had to give a name, since their own is gone and another is left. It takes these names
+    away again from what runs on, and without them nothing starts from the images.
+
+    The file is two magic numbers and then entries, each after its length; one of another kind has a third field.
+    """
+    try:
+        content = (images / "remap-fpath.img").read_bytes()
+    except FileNotFoundError:
+        return 0
+    count, at = 0, 8
+    while at < len(content):
+        (length,) = struct.unpack_from("<I", content, at)
+        entry, at = content[at + 4 : at + 4 + length], at + 4 + length
+        count += _numbers(entry).get(KIND, LINKED) == LINKED
+    return count
+
+
+def _numbers(entry: bytes) -> dict[int, int]:
+    """Of a protocol buffer that holds only numbers: each field's."""
+    words, word, shift = [], 0, 0
+    for byte in entry:
+        word |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            words.append(word)
+            word = shift = 0
+    return {key >> 3: number for key, number in zip(words[::2], words[1::2], strict=True)}
 
 
 def is_new_enough(program: Path) -> bool:

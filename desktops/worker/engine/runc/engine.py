@@ -17,17 +17,11 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import socket
-import tempfile
-import threading
 from collections.abc import Container
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-from docker.errors import DockerException, ImageNotFound
 
 from desktops.worker.engine import images
 from desktops.worker.engine.base import (
@@ -41,7 +35,6 @@ from desktops.worker.engine.base import (
     EngineError,
     EngineFacts,
     Image,
-    ImageMissing,
     OwnedDesk,
     SavedState,
     StateMissing,
@@ -52,17 +45,17 @@ from desktops.worker.engine.docker import SESSION_LOG, ContainerDesk, DockerEngi
 from desktops.worker.engine.podman import CRIU_SETTINGS, LOOPBACK
 
 from . import guardian, leftovers, oci, overlay, rehearsal, seccomp
-from .criu import is_missing
+from .criu import is_missing, names_given
 from .disks import Disks
 from .going import Going
 from .guardian import Guardian
+from .layers import Layers
 from .runtime import Runc
 from .states import States, copy
 
 log = logging.getLogger(__name__)
 
 LOG_BYTES = 4000
-MAKING = "making-"  # links to layers, until they are complete
 
 
 class RuncDesk:
@@ -131,13 +124,11 @@ class RuncEngine:
         self._criu = criu
         self._runc = Runc(self._folder / "runc", criu)
         self._seccomp = seccomp.profile()
-        self._roots: dict[str, oci.RootImage] = {}
-        self._lock = threading.Lock()  # of the line above, and of the links to the layers
-        for name in ("boxes", "layers"):
-            (self._folder / name).mkdir(parents=True, exist_ok=True)
+        (self._folder / "boxes").mkdir(parents=True, exist_ok=True)
         self._guardian = Guardian(self._folder / "boxes", self._runc.root)
         self._disks = Disks(self._folder, disk_mb, containers.probe().slots)
         self._going = Going(self._folder / "going")
+        self._layers = Layers(self._folder / "layers", containers, self._going)
         self._states = States(self._folder / "states", self._going)
         self._hook, self._criu_settings = self._folder / "loopback.sh", self._folder / "criu.conf"
         for path, text in ((self._hook, LOOPBACK), (self._criu_settings, CRIU_SETTINGS)):
@@ -171,7 +162,7 @@ class RuncEngine:
         probe, in place of the session. Raises StateMissing too."""
         if spec.egress != "none":
             return self.containers.create(spec, command)
-        image = self._root(spec.image)
+        image = self._layers.of(spec.image)
         if command is None:
             try:
                 return self._restore(spec, image)
@@ -241,6 +232,10 @@ class RuncEngine:
         def write(folder: Path) -> None:
             with self._runc.paused(desk.ref):
                 self._runc.save(desk.ref, folder / "images")
+                if names_given(folder / "images"):
+                    raise EngineError(
+                        "a program keeps a file open of which it has deleted one name of several"
+                    )
                 copy(desk.folder / "disk" / "upper", folder / "upper")
 
         state = self._states.store(name, image_id=desk.image_id, image=desk.image, write=write)
@@ -265,8 +260,6 @@ class RuncEngine:
             digest = images.digest_of(desk.image, upper)
             return images.commit(self.containers.url, container, name=name, version=version, digest=digest)
 
-    # ── one box ───────────────────────────────────────────────────────────────────────────────────────────
-
     def cannot_save_because(self) -> str:
         """Why live desktops cannot be saved and restored here; empty when that goes right, which is seen by doing it,
         once for each start of the machine."""
@@ -275,31 +268,30 @@ class RuncEngine:
             return ""
         try:
             self._rehearse()
-        except EngineError as error:
+            done.write_text(occasion)
+        except (EngineError, OSError) as error:
             why = is_missing(self._criu) or str(error)
             log.warning("live desktops cannot be saved and restored here: %s", why)
             return f"A live desktop cannot be saved here: {why}"
-        done.write_text(occasion)
         return ""
 
     def _rehearse(self) -> None:
         """Save a small process as a desktop is saved, and start two others from it. Raises EngineError."""
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=MAKING, dir=self._folder)))
-            image = rehearsal.image(folder)
-            with self._lock:
-                self._link(image)
-            stack.callback(self._going.take, self._folder / "layers" / _name(image.id))
+            image = rehearsal.image(stack.enter_context(self._layers.making()))
+            self._layers.link(image)
+            stack.callback(self._layers.drop, image)
             stack.callback(self.forget, rehearsal.NAME)
-            first = self._begin(rehearsal.spec(), image, None, rehearsal.COMMAND)
-            stack.callback(self.remove, first)
-            self.save(first, rehearsal.NAME, resume=True)
-            desks = [first]
+            desks = [self._begin(rehearsal.spec(), image, None, rehearsal.COMMAND)]
+            stack.callback(self.remove, desks[0])
+            self.save(desks[0], rehearsal.NAME, resume=True)
             for _ in range(2):
                 desks.append(self._restore(rehearsal.spec(rehearsal.NAME), image))
                 stack.callback(self.remove, desks[-1])
             if any(desk.state() != "running" for desk in desks):
                 raise EngineError("what was saved, or started from it, does not run")
+
+    # ── one box ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _restore(self, spec: DeskSpec, image: oci.RootImage) -> RuncDesk:
         """From the saved desktop that is named, or else the image's own. Raises StateMissing, EngineError."""
@@ -331,7 +323,7 @@ class RuncEngine:
         saved: Path | None,
         command: list[str] | None,
     ) -> None:
-        layers, root = self._folder / "layers" / _name(image.id), folder / "root"
+        root = folder / "root"
         folder.mkdir(mode=0o700)
         root.mkdir()
         disk = self._disks.attach(folder)
@@ -364,7 +356,7 @@ class RuncEngine:
         (folder / "image").write_text(image.id)
         (folder / "recipe").write_text(spec.image)
         (folder / "config.json").write_text(json.dumps(made))
-        overlay.mount(layers, upper, disk / "work", root)
+        overlay.mount(self._layers.place(image), upper, disk / "work", root)
 
     def _clear(self, folder: Path) -> None:
         """End what runs in it, and remove it. Nothing there is no error. Raises EngineError when something stays."""
@@ -376,60 +368,8 @@ class RuncEngine:
         """What an earlier worker was making, or deleting, when it was killed."""
         self._states.clear()
         self._disks.clear()
-        with self._lock:
-            for making in (self._folder / "layers").glob(f"{MAKING}*"):
-                self._going.take(making)
+        self._layers.clear()
         self._going.clear()
-
-    def _root(self, digest: str) -> oci.RootImage:
-        """The image of that recipe, its layers linked. One that was removed, or built anew, has lost its folders."""
-        with self._lock:
-            known = self._roots.get(digest)
-            if known is None or not all(layer.is_dir() for layer in known.layers):
-                known = self._roots[digest] = self._ask_for_root(digest)
-                self._link(known)
-            return known
-
-    def _ask_for_root(self, digest: str) -> oci.RootImage:
-        try:
-            found = self.containers.client.api.inspect_image(self.containers.image_id(digest))
-        except ImageNotFound as error:
-            raise ImageMissing(f"the image {digest} is not on this machine: build the template") from error
-        except (DockerException, OSError) as error:
-            raise EngineError(f"the engine does not show its image: {error}") from error
-        return _root_image(found)
-
-    def _link(self, image: oci.RootImage) -> None:
-        """Links that are right stay: a desktop that is being mounted may be reading them."""
-        place = self._folder / "layers" / _name(image.id)
-        there = [(place / str(number)) for number in range(len(image.layers))]
-        if place.is_dir() and [link.readlink() for link in there if link.is_symlink()] == list(image.layers):
-            return
-        making = Path(tempfile.mkdtemp(prefix=MAKING, dir=place.parent))
-        for number, layer in enumerate(image.layers):
-            (making / str(number)).symlink_to(layer)
-        shutil.rmtree(place, ignore_errors=True)
-        making.rename(place)
-
-
-def _root_image(found: dict[str, Any]) -> oci.RootImage:
-    data = (found.get("GraphDriver") or {}).get("Data") or {}
-    layers = [data.get("UpperDir", ""), *str(data.get("LowerDir") or "").split(":")]
-    paths = tuple(Path(layer) for layer in layers if layer)
-    if not paths or not all(path.is_dir() for path in paths):
-        raise EngineError("the engine does not keep its images as folders of this machine")
-    config = found["Config"]
-    return oci.RootImage(
-        id=f"sha256:{_name(str(found['Id']))}",
-        layers=paths,
-        environment=tuple(config.get("Env") or ()),
-        command=(*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())),
-        folder=config.get("WorkingDir") or "/",
-    )
-
-
-def _name(digest: str) -> str:
-    return digest.removeprefix("sha256:")
 
 
 def _read(path: Path) -> str:
