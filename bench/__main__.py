@@ -37,6 +37,7 @@ ON_DESKTOPS = {
     "overhead": "overhead of one attempt",
     "screen": "action + screenshot",
     "start": "time to a ready desktop",
+    "forks": "live forks",
     "memory": "memory",
 }
 ON_CONSOLE = {

@@ -156,7 +156,7 @@ class Computer:
             try:
                 with self.guest.silence(), self._unseen():
                     state = self._insist_on_saving(self.engine, self._desk, name, resume)
-            except EngineError:
+            except BaseException:
                 with contextlib.suppress(GuestError):  # then it has not survived, as the next call finds out
                     self._set_limits()
                 raise

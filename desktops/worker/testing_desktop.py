@@ -314,6 +314,9 @@ class FakeSavingEngine(FakeEngine):
         self.made_images: list[Image] = []
         self.refuse_saves = 0
 
+    def probe(self) -> EngineFacts:
+        return replace(super().probe(), can_fork=True, cannot_fork_because="")
+
     def create(self, spec: DeskSpec) -> Desk:
         state = spec.state or warm_state(spec.image)
         if spec.state and state not in self.saved:

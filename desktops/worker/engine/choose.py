@@ -14,7 +14,7 @@ SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
 
 
 def open_engine(address: str, home: Path, slots: int | None = None, *, disk_mb: int = DISK_MB) -> Engine:
-    """`address` is a Docker-compatible socket address, or process, fake or auto. Raises EngineError.
+    """`address` is a Docker-compatible socket address, or process, fake, fake+saving or auto. Raises EngineError.
 
     auto: DOCKER_HOST, else the first of Docker's and Podman's usual sockets that is there.
     runc+ADDRESS?criu=PROGRAM: images from the engine at that address, desktops straight on runc.
@@ -24,10 +24,10 @@ def open_engine(address: str, home: Path, slots: int | None = None, *, disk_mb: 
         from .process import ProcessEngine
 
         return ProcessEngine(owner)
-    if address == "fake":
-        from desktops.worker.testing_desktop import FakeEngine
+    if address in ("fake", "fake+saving"):
+        from desktops.worker.testing_desktop import FakeEngine, FakeSavingEngine
 
-        return FakeEngine(owner=owner)
+        return FakeEngine(owner=owner) if address == "fake" else FakeSavingEngine(owner=owner)
     from .docker import DockerEngine
 
     if address.startswith(RUNC):

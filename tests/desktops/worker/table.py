@@ -71,7 +71,7 @@ class Table:
         assert told.count(last) == 1
         assert told[-1] == last
         assert told.count("computer_started") == told.count("computer_stopped")
-        assert self.engine.desks == {}
+        assert self.engine.list_owned() == []
         for item, record in zip(items, records, strict=True):
             if hasattr(record, "screenshot"):
                 assert record.screenshot in item.blobs

@@ -45,6 +45,12 @@ def test_the_home_lies_below_the_projects_data(tmp_path):
     assert config.home == tmp_path / "worker"
 
 
+def test_saved_desktops_have_a_bound_of_their_own_or_the_usual_one():
+    assert load([], ENVIRON).states_mb is None
+    assert load([], ENVIRON | {"DESKYARD_STATES_MB": "0"}).states_mb == 0
+    assert load(["--states-mb", "500"], ENVIRON | {"DESKYARD_STATES_MB": "9"}).states_mb == 500
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -60,6 +66,8 @@ def test_the_home_lies_below_the_projects_data(tmp_path):
         ({"DESKYARD_SLOTS": "many"}, "DESKYARD_SLOTS"),
         ({"DESKYARD_DISK_MB": "10g"}, "DESKYARD_DISK_MB"),
         ({"DESKYARD_DISK_MB": "1"}, "DESKYARD_DISK_MB"),
+        ({"DESKYARD_STATES_MB": "-1"}, "DESKYARD_STATES_MB"),
+        ({"DESKYARD_STATES_MB": "20 GB"}, "DESKYARD_STATES_MB"),
     ],
 )
 def test_what_cannot_be_used_is_named(change, named):
