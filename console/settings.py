@@ -194,6 +194,8 @@ STATICFILES_DIRS = [
         (prefix, path)
         for prefix, path in (
             ("tabler", BASE_DIR / "node_modules/@tabler/core/dist/css"),
+            ("novnc/core", BASE_DIR / "node_modules/@novnc/novnc/core"),
+            ("novnc/vendor", BASE_DIR / "node_modules/@novnc/novnc/vendor"),
             ("inter", BASE_DIR / "node_modules/@fontsource-variable/inter/files"),
         )
         if path.is_dir()

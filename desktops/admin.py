@@ -21,6 +21,7 @@ from .models import (
     Computer,
     ComputerTally,
     Hold,
+    LiveView,
     State,
     Template,
     TemplateVersion,
@@ -210,6 +211,13 @@ class AskAdmin(ReadOnlyAdmin):
     search_fields = ("id", "label")
     list_select_related = ("hold__computer", "hold__template_version__template")
     show_full_result_count = False
+
+
+@admin.register(LiveView)
+class LiveViewAdmin(ReadOnlyAdmin):
+    list_display = ("computer", "user", "workspace", "drives", "made_at", "opened_at", "ended_at")
+    list_filter = ("drives",)
+    list_select_related = ("computer", "user", "workspace")
 
 
 admin.site.register(ComputerTally, ReadOnlyAdmin)

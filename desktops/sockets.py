@@ -23,7 +23,7 @@ from console.api.authentication import WorkspaceTokenAuthentication
 from console.api.problems import Problem
 from console.doorbell import switchboard
 from console.models import Scope, Token
-from desktops.actions import asks, report, states
+from desktops.actions import asks, report, states, views
 from desktops.models import Assignment, Worker
 from desktops.protocol import messages
 
@@ -33,7 +33,7 @@ LOOK_SECONDS = 5.0
 UNAUTHORISED, SUPERSEDED, BAD_HELLO, TRY_AGAIN = 4401, 4409, 4400, 4503
 
 
-def _token(header: bytes) -> Token | None:
+def token_of(header: bytes) -> Token | None:
     """The live token of an `Authorization: Bearer …` header that may connect workers."""
     scheme, _, secret = header.decode("latin-1").partition(" ")
     if scheme.lower() != "bearer":
@@ -50,11 +50,12 @@ class WorkerConsumer(AsyncWebsocketConsumer):
 
     async def connect(self) -> None:
         headers = dict(self.scope["headers"])
-        self.token = await database_sync_to_async(_token)(headers.get(b"authorization", b""))
+        self.token = await database_sync_to_async(token_of)(headers.get(b"authorization", b""))
         self.connection = uuid.uuid4()
         self.sent: dict[str, tuple[int, Any, str]] = {}
         self.asked: set[str] = set()
         self.forgetting: set[str] = set()  # told since the last list of states
+        self.shown: set[uuid.UUID] = set()  # live views that it was told of and that go on
         self.pusher: asyncio.Task[None] | None = None
         await self.accept()
         if self.token is None:
@@ -180,6 +181,24 @@ class WorkerConsumer(AsyncWebsocketConsumer):
                 self.asked.add(ask.ask)
                 await self._send(ask)
         await self._forget(await database_sync_to_async(states.to_forget)(self.worker))
+        await self._show()
+
+    async def _show(self) -> None:
+        """Once a connection: a worker that has the tunnel already leaves it at that."""
+        wanted = {view.pk: view for view in await database_sync_to_async(views.wanted_of)(self.worker)}
+        for pk in wanted.keys() - self.shown:
+            view = wanted[pk]
+            assignment = view.computer.assignment
+            message = messages.OpenView(
+                view=str(pk),
+                assignment=str(assignment.pk),
+                epoch=assignment.epoch,
+                computer=str(view.computer_id),
+                drives=view.drives,
+                by=str(view.user),
+            )
+            await self._send(message)
+        self.shown = set(wanted)
 
     async def _states(self, beat: messages.Heartbeat) -> None:
         """The leases are renewed by now. What should be gone and is listed still is told to go again."""

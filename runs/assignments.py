@@ -78,6 +78,9 @@ class AttemptBatch:
                 events.append(run, done, attempt=attempt, at=record.at)
             case protocol.StepTaken():
                 _step(run, attempt, one, record)
+            case protocol.TakenOver():
+                label = attempt.computer.label if attempt.computer else ""
+                attempts.on_taken_over(run, attempt, one, computer=label, by=record.by, at=record.at)
             case protocol.Verifying():
                 attempts.change(run, attempt, status=Attempt.Status.VERIFYING)
                 events.append(run, events.AttemptVerifying(), attempt=attempt, at=record.at)

@@ -108,6 +108,14 @@ class ComputerStopped(RunEvent):
     cost_usd: str
 
 
+class DesktopTakenOver(RunEvent):
+    """A person acts on the desktop from now on; the attempt has no verdict."""
+
+    kind = "desktop_taken_over"
+    computer: str
+    by: str
+
+
 class SetupDone(RunEvent):
     kind = "setup_done"
     seconds: float

@@ -17,6 +17,7 @@ from cryptography.fernet import Fernet
 from django.db import connection
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
+from websockets.typing import Origin
 
 from console.redaction import MARK
 
@@ -100,6 +101,8 @@ def test_nothing_that_is_sent_to_it_makes_it_write_a_secret(console: tuple[int, 
             pytest.raises(ConnectionClosed, match="4401"),
         ):
             link.recv(timeout=30)
+    with connect(f"ws://127.0.0.1:{port}/ws/live/{LINK}", origin=Origin(f"http://127.0.0.1:{port}")) as link:
+        assert "used already" in str(link.recv(timeout=30))
     written = log.read_text(errors="replace")
     assert MARK in written
     assert "/v1/runs" in written

@@ -6,6 +6,7 @@ from .rate import WorkerRate
 from .state import State
 from .tally import ComputerTally
 from .template import Template, TemplateVersion
+from .view import LiveView
 from .worker import Worker
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Computer",
     "ComputerTally",
     "Hold",
+    "LiveView",
     "State",
     "Template",
     "TemplateVersion",

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from console.bulk import columns_of, insert_rows
 from desktops.models import Assignment, Computer, Worker
-from runs.events import AttemptEnded, AttemptOffered, RoundCreated, TryFailed, append
+from runs.events import AttemptEnded, AttemptOffered, DesktopTakenOver, RoundCreated, TryFailed, append
 from runs.models import Attempt, AttemptTry, Run
 from runs.pending import write
 
@@ -105,6 +105,15 @@ def begin_try(run: Run, attempt: Attempt, assignment: Assignment, worker: Worker
     return AttemptTry.objects.create(attempt=attempt, number=attempt.tries, assignment=assignment)
 
 
+def on_taken_over(
+    run: Run, attempt: Attempt, one: AttemptTry, *, computer: str, by: str, at: datetime | None = None
+) -> None:
+    """A person acts on the desktop from now on: the attempt has no verdict to come, and is not played again."""
+    one.invalid_reasons = ["human_intervened"]
+    write(run, one, "invalid_reasons")
+    append(run, DesktopTakenOver(computer=computer, by=by), attempt=attempt, at=at)
+
+
 def fail_try(
     run: Run,
     attempt: Attempt,
@@ -116,6 +125,7 @@ def fail_try(
     at: datetime | None = None,
 ) -> None:
     """An infrastructure fault ended a try: play the attempt again, or end it without a verdict. Never a Fail."""
+    reasons = one.invalid_reasons or reasons  # what was known before its end stands, whatever ended it
     one.ok, one.ended_at = False, at or timezone.now()
     one.invalid_reasons, one.detail, one.checker_error = reasons, detail, checker_error
     write(run, one, "ok", "ended_at", "invalid_reasons", "detail", "checker_error")

@@ -30,7 +30,7 @@ GROUPS: Final = {
         "try_failed",
     ),
     "steps": ("step",),
-    "computers": ("computer_started", "computer_ready", "computer_stopped"),
+    "computers": ("computer_started", "computer_ready", "desktop_taken_over", "computer_stopped"),
     "problems": ("try_failed", "run_stopping"),
 }
 

@@ -41,6 +41,7 @@ KIND_WORDS: Final = {
     "computer_started": "computer.started",
     "computer_ready": "computer.ready",
     "computer_stopped": "computer.stopped",
+    "desktop_taken_over": "desktop.taken_over",
     "setup_done": "setup.done",
     "step": "step",
     "attempt_verifying": "attempt.verifying",
@@ -155,6 +156,9 @@ def describe(event: Event) -> Told:
         case "computer_stopped":
             up, cost = f"{data['seconds']:,.1f} s", money4(data["cost_usd"])
             return Told("monitor-off", "", f"{data['computer']} is gone after {up}, {cost}", False)
+        case "desktop_taken_over":
+            what = f"{data['computer']} taken over by {data['by']}: no verdict will come of it"
+            return Told("hand", "void", what, False)
         case "setup_done":
             steps = data["steps"]
             what = f"{steps} step" if steps == 1 else f"{steps} steps"

@@ -9,6 +9,7 @@ from .configuration import configuration
 from .event_log import download, event_log
 from .forks import forks
 from .home import home
+from .live import live, ticket, ticket_to_drive
 from .metrics import metrics
 from .overview import overview
 from .provenance import export
@@ -29,6 +30,13 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:number>/attempts.<export:form>", attempts_file, name="run-attempts-file"),
     path("runs/<int:number>/forks/", forks, name="run-forks"),
     path("runs/<int:number>/computers/", computers, name="run-computers"),
+    path("runs/<int:number>/computers/<int:computer>/", live, name="run-computer"),
+    path("runs/<int:number>/computers/<int:computer>/view/", ticket, name="run-computer-view"),
+    path(
+        "runs/<int:number>/computers/<int:computer>/take-over/",
+        ticket_to_drive,
+        name="run-computer-take-over",
+    ),
     path("runs/<int:number>/metrics/", metrics, name="run-metrics"),
     path("runs/<int:number>/events/", event_log, name="run-events"),
     path("runs/<int:number>/events.jsonl", download, name="run-events-download"),

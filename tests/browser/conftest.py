@@ -34,11 +34,12 @@ START_SECONDS = 60
 
 @dataclass(frozen=True)
 class Site:
-    """`demo` is what `manage.py demo` wrote: email, password, token, workspace."""
+    """`demo` is what `manage.py demo` wrote: email, password, token, workspace. `database` is its URL."""
 
     url: str
     demo: dict[str, str]
     logs: Path
+    database: str
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +57,7 @@ def site(
         url = f"http://127.0.0.1:{port}"
         environment = {
             **os.environ,
-            "DATABASE_URL": stack.enter_context(_database()),
+            "DATABASE_URL": (database := stack.enter_context(_database())),
             "DESKYARD_HOME": str(home),
             "DESKYARD_PORT": str(port),
             "DESKYARD_PUBLIC_URL": url,
@@ -76,7 +77,7 @@ def site(
         stack.enter_context(_process("supervisor", supervisor, environment, home))
         worker = [sys.executable, "-m", "desktops.worker"]
         stack.enter_context(_process("worker", worker, environment, home))
-        yield Site(url, json.loads((home / "demo.json").read_text()), home)
+        yield Site(url, json.loads((home / "demo.json").read_text()), home, database)
 
 
 def _free_port() -> int:

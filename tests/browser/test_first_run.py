@@ -21,7 +21,7 @@ SWEPT_MS = 20_000  # the worker looks for desktops left behind as soon as it has
 @pytest.mark.timeout(600)
 def test_a_first_run_from_sign_in_to_the_replay(site: Site, browser_tab: tuple[Page, list[str]]) -> None:
     tab, complaints = browser_tab
-    _sign_in(tab, site)
+    sign_in(tab, site)
     expect(tab.get_by_role("heading", name="No runs in this workspace yet")).to_be_visible()
     _launch(tab)
     _watch_it_finish(tab)
@@ -30,7 +30,7 @@ def test_a_first_run_from_sign_in_to_the_replay(site: Site, browser_tab: tuple[P
     assert complaints == []
 
 
-def _sign_in(tab: Page, site: Site) -> None:
+def sign_in(tab: Page, site: Site) -> None:
     tab.goto(site.url)
     tab.get_by_label("Email").fill(site.demo["email"])
     tab.get_by_label("Password").fill(site.demo["password"])

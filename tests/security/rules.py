@@ -121,6 +121,9 @@ PAGES: Final[dict[str, Page]] = {
     "run-rollouts": sees(MEMBERS),
     "run-attempts-file": sees(MEMBERS),
     "run-computers": sees(MEMBERS),
+    "run-computer": sees(MEMBERS),
+    "run-computer-view": does(MEMBERS),
+    "run-computer-take-over": does(CREATORS),
     "run-forks": sees(MEMBERS),
     "run-metrics": sees(MEMBERS),
     "run-events": sees(MEMBERS),
@@ -186,5 +189,7 @@ API_FOR: Final = {
 # Those of a route that may listen: people by cookie, or "token" with workers:connect.
 SOCKETS: Final[dict[str, frozenset[str]]] = {
     "ws/worker": frozenset({"token"}),
+    "ws/worker/tunnel/<uuid:view>": frozenset({"token"}),
+    "ws/live/<str:ticket>": MEMBERS,  # by a ticket of their own
     "ws/w/<slug:workspace>/runs/<int:number>": MEMBERS,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from django.db import connection
 from django.test import Client
 
 from console.models import Membership, User, Workspace
+from desktops.live import NO_VIEW
+from desktops.sockets import UNAUTHORISED
 from tests.factories import MembershipFactory, RunFactory, UserFactory
 
 from . import rules
@@ -51,7 +54,9 @@ async def ends_with(path: str, *headers: tuple[bytes, bytes]) -> int | None:
         if await line.receive_nothing(timeout=0.4):
             return None
         said = await line.receive_output(1)
-        return int(said["code"]) if said["type"] == "websocket.close" else None
+        if said["type"] == "websocket.send" and "ended" in said.get("text", ""):  # why, before it closes
+            said = await line.receive_output(1)
+        return int(said.get("code") or 1000) if said["type"] == "websocket.close" else None
     finally:
         await line.disconnect()
 
@@ -108,3 +113,24 @@ async def test_a_worker_s_door_opens_to_its_own_kind_of_token(
     orphaned = await make("runs:read", user=member)
     await database_sync_to_async(Membership.objects.filter(user=member).delete)()
     assert await ends_with("/ws/worker", bearer(orphaned)) is not None
+
+
+async def test_a_desktop_s_screen_is_shown_by_ticket_only(
+    lines: dict[str, list[tuple[bytes, bytes]]],
+) -> None:
+    """What a ticket is good for: tests/desktops/test_live_views.py."""
+    for persona in rules.PERSONAS:
+        assert await ends_with("/ws/live/made-up", ORIGIN, *lines[persona]) is not None, persona
+    elsewhere = (b"origin", b"https://evil.example")
+    assert await ends_with("/ws/live/made-up", elsewhere, *lines[rules.OWNER]) is not None
+
+
+async def test_a_tunnel_opens_to_a_worker_s_token_only(
+    lines: dict[str, list[tuple[bytes, bytes]]], secret_for: Callable[..., str]
+) -> None:
+    tunnel = f"/ws/worker/tunnel/{uuid.uuid4()}"
+    for persona in rules.PERSONAS:
+        assert await ends_with(tunnel, *lines[persona]) == UNAUTHORISED, persona
+    for scope, code in (("runs:read", UNAUTHORISED), ("workers:connect", NO_VIEW)):
+        secret = await database_sync_to_async(secret_for)(scope)
+        assert await ends_with(tunnel, (b"authorization", f"Bearer {secret}".encode())) == code

@@ -15,11 +15,13 @@ from console.actions.tokens import issue_token
 from console.actions.webhooks import add_webhook
 from console.actor import Actor
 from console.models import Delivery, Invitation, Token, User, Webhook, Workspace
-from desktops.models import Hold, State, Worker
+from desktops.models import Computer, Hold, State, Worker
 from runs.models import Attempt, Run
 from tests.factories import (
+    AssignmentFactory,
     AttemptFactory,
     AttemptTryFactory,
+    ComputerFactory,
     EventFactory,
     HoldFactory,
     MembershipFactory,
@@ -46,6 +48,7 @@ class World:
     people: dict[str, User]
     run: Run
     attempt: Attempt
+    computer: Computer
     worker: Worker
     state: State
     hold: Hold
@@ -81,6 +84,7 @@ class World:
                 name, self.run.number
             ),
             "attempt": self.attempt.number,
+            "computer": self.computer.number,
             "id": self._id(name),
             "sha256": self.sha256,
             "token_key": self.token.token_key,
@@ -118,6 +122,17 @@ def patterns() -> Iterator[URLPattern]:
     return walk(get_resolver(), {})
 
 
+def _being_played(run: Run, worker: Worker) -> Computer:
+    """A desktop that lives, with an attempt on it."""
+    assignment = AssignmentFactory(worker=worker, budget=run.budget)
+    computer: Computer = ComputerFactory(
+        assignment=assignment, template_version=run.template_version, group=run.pk
+    )
+    attempt = AttemptFactory(run=run, status="running")
+    AttemptTryFactory(attempt=attempt, assignment=assignment, computer=computer, ok=None, ended_at=None)
+    return computer
+
+
 def build(workspace: Workspace, owner: User, admin: User, member: User, outsider: User) -> World:
     creator = UserFactory(email="carla@example.test", name="Carla Creator")
     MembershipFactory(workspace=workspace, user=creator)
@@ -150,6 +165,7 @@ def build(workspace: Workspace, owner: User, admin: User, member: User, outsider
         people={"owner": owner, "admin": admin, "member": member, "creator": creator, "outsider": outsider},
         run=run,
         attempt=attempt,
+        computer=_being_played(run, worker),
         worker=worker,
         state=StateFactory(worker=worker),
         hold=HoldFactory(workspace=workspace, opened_by=creator),

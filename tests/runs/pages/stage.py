@@ -108,6 +108,7 @@ def log(run: Run, owner: User) -> None:
         ("computer_started", {"computer": "c-0001", "worker": "yard-a"}),
         ("computer_ready", {"computer": "c-0001", "seconds": 0.4}),
         ("setup_done", {"seconds": 0.2, "steps": 1}),
+        ("desktop_taken_over", {"computer": "c-0001", "by": str(owner)}),
         ("step", {"step": 1, "action": "click", "took_ms": 40, "screenshot": "0" * 64}),
         ("attempt_verifying", {}),
         ("attempt_verdict", {"reward": 1.0, "outcome": "success"}),

@@ -1,0 +1,103 @@
+"""Watching a desktop that is being played on, taking it over, and letting it go."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from console.embedded.api import Api
+from console.embedded.home import PROJECT
+
+from .conftest import Site
+from .test_first_run import sign_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.desktop]
+LIVE_MS, OVER_MS = 60_000, 60_000
+# A task that takes a minute: it waits for a window that never comes, fifteen times.
+SLOW = """
+from runs.models import Task, TaskSet
+task = Task.objects.filter(task_set__name="deskyard-basics", task_id="count-errors").latest("pk")
+basics, task.pk, task._state.adding = task.task_set, None, True
+task.task_set = TaskSet.objects.create(
+    workspace=basics.workspace, name="slow", title="Slow", version=1, digest="sha256:" + "5" * 64
+)
+task.recipe = [{"action": "wait", "seconds": 4, "window": "no such window"}] * 15
+task.save()
+"""
+
+
+@pytest.fixture
+def run(site: Site) -> dict[str, Any]:
+    subprocess.run(
+        [sys.executable, "manage.py", "shell", "-v0", "-c", SLOW],
+        cwd=PROJECT,
+        env={**os.environ, "DATABASE_URL": site.database, "DESKYARD_HOME": str(site.logs)},
+        check=True,
+        timeout=120,
+    )
+    wanted = {
+        "kind": "scripted_test",
+        "name": "slow",
+        "task_set": "slow",
+        "tasks": ["count-errors"],
+        "template": "basic@1",
+        "spend_cap_usd": "0.50",
+        "time_cap_minutes": 10,
+    }
+    return dict(Api(site.url, site.demo["token"]).post("/v1/runs", wanted))
+
+
+@pytest.mark.timeout(600)
+def test_a_desktop_is_watched_taken_over_and_let_go(
+    site: Site, browser_tab: tuple[Page, list[str]], run: dict[str, Any]
+) -> None:
+    tab, complaints = browser_tab
+    sign_in(tab, site)
+    tab.goto(f"{run['url']}computers/")
+    tab.get_by_role("link", name="Watch live").click(timeout=LIVE_MS)
+    view = tab.locator("[data-watch]")
+    expect(view).to_have_attribute("data-state", "live", timeout=LIVE_MS)
+    until(tab, lambda: tab.evaluate(COLOURS) > 1)
+    expect(tab.get_by_text("Your keys and clicks do not reach the desktop.")).to_be_visible()
+
+    tab.get_by_role("button", name="Take over…").click()
+    expect(tab.get_by_role("dialog")).to_contain_text("This attempt will not count.")
+    tab.get_by_role("button", name="Take over, make it invalid").click()
+    expect(view).to_have_attribute("data-driving", "", timeout=LIVE_MS)
+    until(tab, lambda: tab.evaluate(COLOURS) > 1)
+    before = tab.evaluate(PICTURE)
+    tab.locator("[data-screen] canvas").click(button="right", position={"x": 400, "y": 200})
+    until(tab, lambda: tab.evaluate(PICTURE) != before)  # a menu came up
+
+    tab.get_by_role("button", name="Let go").click()
+    expect(tab.get_by_text("This desktop has ended")).to_be_visible(timeout=OVER_MS)
+    tab.get_by_role("link", name="Open the replay").click()
+    expect(tab.locator("main")).to_contain_text("Somebody took the desktop over")
+    (attempt,) = Api(site.url, site.demo["token"]).get(f"/v1/runs/{run['id']}/attempts")["results"]
+    assert (attempt["status"], attempt["verifier"], attempt["outcome"]) == ("done", "invalid", None)
+    assert attempt["invalid_reasons"] == ["human_intervened"]
+    assert attempt["tries"] == 1
+    assert complaints == []
+
+
+def until(tab: Page, holds: Callable[[], bool]) -> None:
+    """By asking from here: the page's policy lets no text be run as a script, Playwright's own waits either."""
+    deadline = time.monotonic() + LIVE_MS / 1000
+    while not holds():
+        assert time.monotonic() < deadline
+        tab.wait_for_timeout(100)
+
+
+CANVAS = "document.querySelector('[data-screen] canvas')"
+COLOURS = (
+    f"(c => c && c.width ? new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height)"
+    f".data.buffer)).size : 0)({CANVAS})"
+)
+PICTURE = f"{CANVAS}.toDataURL()"
