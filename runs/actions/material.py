@@ -13,9 +13,19 @@ from runs.models import Task, TaskSet
 from runs.recipes import load as recipes
 from runs.tasksets import load as own
 from runs.tasksets import osworld
-from runs.tasksets.osworld import ImportedTask, ImportReport
+from runs.tasksets.osworld import ImportedTask, ImportReport, Refusal
 
 TITLE_LENGTH = 60
+
+
+class NothingCanRun(Exception):
+    """None of these tasks can run here; `refused` has the reason of each."""
+
+    def __init__(self, refused: list[Refusal]) -> None:
+        super().__init__(
+            f"None of these {len(refused):,} files is a task that can run here. Nothing was stored."
+        )
+        self.refused = refused
 
 
 def _title(task: ImportedTask) -> str:
@@ -36,9 +46,9 @@ def store_task_set(
     source: str = "",
     licence: str = "",
 ) -> TaskSet:
-    """Store the tasks as the set's next version, with the recipes known for them. Raises ValueError for no task."""
+    """Store the tasks as the set's next version, with the recipes known for them. Raises NothingCanRun."""
     if not report.tasks:
-        raise ValueError("None of these tasks can run here.")
+        raise NothingCanRun(report.refused)
     digest = own.set_digest(report.tasks)
     solved = {task.id: recipes.recipe_for(name, task.id) for task in report.tasks}
     current = (
@@ -101,7 +111,7 @@ def _plain(recipe: list | None) -> list | None:  # type: ignore[type-arg]
 
 
 def import_osworld(*, workspace: Workspace, path: Path, actor: Actor) -> TaskSet:
-    """Import an OSWorld checkout or its examples folder as the set `osworld`. Raises osworld.NotATaskSet."""
+    """Import an OSWorld checkout or its examples folder as the set `osworld`. Raises NotATaskSet, NothingCanRun."""
     return store_task_set(
         workspace=workspace,
         name="osworld",

@@ -101,8 +101,12 @@ def read(path: Path) -> ImportReport:
         else:
             seen[read_one.id] = name
             report.tasks.append(read_one)
-    if not report.tasks and not report.refused:
-        raise NotATaskSet(f"{folder} holds no task files.")
+    if not report.tasks and all(one.code == "bad_file" for one in report.refused):
+        others = f" None of its {len(report.refused):,} JSON files is one." if report.refused else ""
+        raise NotATaskSet(
+            f"{folder} holds no task files of OSWorld.{others} Name a checkout of OSWorld, its evaluation_examples "
+            "or its examples folder."
+        )
     return report
 
 

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from console.actor import Actor
 from console.models import Workspace
-from runs.actions.material import import_osworld
+from runs.actions.material import NothingCanRun, import_osworld
 from runs.tasksets.osworld import NotATaskSet
 
 
@@ -27,14 +27,24 @@ class Command(BaseCommand):
         workspace = self._workspace(options["workspace"])
         try:
             stored = import_osworld(workspace=workspace, path=path, actor=Actor.system("import_tasks"))
-        except (NotATaskSet, ValueError) as error:
+        except NotATaskSet as error:
             raise CommandError(str(error)) from error
-        for one in stored.refused:
-            self.stdout.write(f"{one['file']}: {one['reason']} ({one['code']})")
+        except NothingCanRun as error:
+            self._list([(one.file, one.sentence, one.code) for one in error.refused], str(error))
+            raise CommandError(str(error)) from error
         tasks = stored.tasks.count()
         solved = stored.tasks.exclude(recipe=None).count()
-        self.stdout.write(f"{stored}: {tasks} tasks can run here, {solved} of them have a recipe.")
-        for code, number in Counter(one["code"] for one in stored.refused).most_common():
+        self._list(
+            [(one["file"], one["reason"], one["code"]) for one in stored.refused],
+            f"{stored}: {tasks} tasks can run here, {solved} of them have a recipe.",
+        )
+
+    def _list(self, refused: list[tuple[str, str, str]], result: str) -> None:
+        """Each file that cannot run with its reason, the result, and how many have which reason."""
+        for file, reason, code in refused:
+            self.stdout.write(f"{file}: {reason} ({code})")
+        self.stdout.write(result)
+        for code, number in Counter(code for *_, code in refused).most_common():
             self.stdout.write(f"  {number:4} cannot: {code}")
 
     def _workspace(self, slug: str | None) -> Workspace:

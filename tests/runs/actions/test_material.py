@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -76,6 +78,40 @@ def test_the_command_lists_what_cannot_run(workspace: Workspace, osworld: Path) 
     call_command("import_tasks", "osworld", str(osworld), stdout=said)
     assert "osworld@1" in said.getvalue()
     assert "(needs_web)" in said.getvalue()
+
+
+def osworld_task(folder: Path, name: str, **changes: Any) -> None:
+    """A task that is whole, and can run nowhere here: its app is in no template."""
+    task = {
+        "id": name,
+        "instruction": "Open the page.",
+        "related_apps": ["vs_code"],
+        "config": [],
+        "evaluator": {"func": "infeasible"},
+    }
+    (folder / f"{name}.json").write_text(json.dumps(task | changes))
+
+
+def test_the_command_says_why_each_task_cannot_run_when_none_can(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    osworld_task(tmp_path, "a")
+    osworld_task(tmp_path, "b", config=[{"type": "googledrive", "parameters": {}}])
+    said = io.StringIO()
+    with pytest.raises(CommandError, match="None of these 2 files is a task that can run here"):
+        call_command("import_tasks", "osworld", str(tmp_path), stdout=said)
+    assert said.getvalue().splitlines()[:2] == [
+        "a.json: No template has vscode. (app_missing)",
+        "b.json: It needs a Google account. (google_drive)",
+    ]
+    assert "1 cannot: app_missing" in said.getvalue()
+    assert not TaskSet.objects.exists()
+
+
+def test_a_folder_of_other_files_is_said_to_hold_no_tasks(workspace: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text('{"name": "something else"}')
+    with pytest.raises(CommandError, match=r"no task files of OSWorld\. None of its 1 JSON files"):
+        call_command("import_tasks", "osworld", str(tmp_path))
 
 
 def test_the_command_asks_which_workspace(
