@@ -26,10 +26,16 @@ document.addEventListener("click", async e => {
   setTimeout(() => { say.textContent = was; }, 1600);
 });
 
-/* keys: ⌘K finds, / filters, J and K move along the rows of a list */
+/* keys: Ctrl K (on a Mac ⌘K) finds, / filters, J and K move along the rows of a list, arrows along what was found */
+if (/Mac|iPhone|iPad/.test(navigator.platform)) $$("[data-hunt-key]").forEach(key => { key.textContent = "⌘K"; });
 document.addEventListener("keydown", e => {
   const hunt = $("#hunt");
   if (hunt && (e.metaKey || e.ctrlKey) && e.key === "k") { e.preventDefault(); hunt.showModal(); return; }
+  const step = { ArrowDown: 1, ArrowUp: -1 }[e.key];
+  if (step && hunt?.open) {
+    const stops = [$("input", hunt), ...$$("#hunt-list a")], at = stops.indexOf(document.activeElement);
+    e.preventDefault(); stops[(at + step + stops.length) % stops.length].focus(); return;
+  }
   if (e.key === "Escape") $$("details.drop[open]").forEach(d => { d.open = false; });
   if (typing(e) || e.metaKey || e.ctrlKey || e.altKey || (hunt && hunt.open)) return;
   if (e.key === "/") { const field = $("main input[type=search]"); if (field) { e.preventDefault(); field.focus(); } }

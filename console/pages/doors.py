@@ -1,4 +1,4 @@
-"""The pages outside every workspace: the front door, the theme, and jumping to what somebody typed."""
+"""The pages outside every workspace: the front door and the theme."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
-from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
 from console.context import THEMES
@@ -14,7 +14,6 @@ from console.models import User, Workspace
 
 from .icons import icons
 from .invitations import invitation
-from .loaders import WorkspaceRequest, workspace_page
 from .workspace import new_workspace
 
 YEAR = 31_536_000
@@ -50,20 +49,6 @@ def theme(request: HttpRequest) -> HttpResponseRedirect:
         samesite="Lax",
     )
     return reply
-
-
-@require_safe
-@workspace_page
-def jump(request: WorkspaceRequest) -> HttpResponseRedirect:
-    """`128` or `#128` is a run, `128/81` an attempt of it, anything else is looked for in names of runs."""
-    words = request.GET.get("q", "").strip()
-    number, slash, attempt = words.removeprefix("#").partition("/")
-    slug = request.workspace.slug
-    if number.isdecimal() and len(number) < 10 and 0 < int(number) <= request.workspace.last_run_number:
-        if slash and attempt.isdecimal() and len(attempt) < 10:
-            return HttpResponseRedirect(reverse("attempt", args=[slug, int(number), int(attempt)]))
-        return HttpResponseRedirect(reverse("run", args=[slug, int(number)]))
-    return HttpResponseRedirect(f"{reverse('run-list', args=[slug])}?{urlencode({'q': words})}")
 
 
 urlpatterns: list[URLPattern] = [

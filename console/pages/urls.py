@@ -1,9 +1,8 @@
 from django.urls import URLPattern, URLResolver, include, path
 
-from . import blobs, doors, workspace
+from . import blobs, workspace
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("jump/", doors.jump, name="jump"),
     path("blobs/<str:sha256>", blobs.blob, name="blob"),
     path("settings/", workspace.settings_page, name="settings"),
     path("", include("console.pages.token_urls")),

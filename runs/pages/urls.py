@@ -9,6 +9,7 @@ from .configuration import configuration
 from .event_log import download, event_log
 from .forks import forks
 from .home import home
+from .jump import jump
 from .live import live, ticket, ticket_to_drive
 from .metrics import metrics
 from .overview import overview
@@ -20,6 +21,7 @@ from .run_list import run_list
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home, name="workspace-home"),
+    path("jump/", jump, name="jump"),
     path("runs/", run_list, name="run-list"),
     path("budget/", budget, name="budget"),
     path("budget/cap/", change_cap, name="budget-cap"),

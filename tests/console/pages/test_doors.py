@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from tests.factories import PASSWORD, RunFactory, UserFactory
+from tests.factories import PASSWORD, RunFactory, TaskFactory, TaskSetFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -71,13 +71,43 @@ def test_a_theme_we_do_not_have_is_not_written_into_the_page(client):
         ("#1", "/w/lab/runs/1/"),
         ("1/2", "/w/lab/runs/1/attempts/2/"),
         ("77", "/w/lab/runs/?q=77"),
-        ("night smoke", "/w/lab/runs/?q=night+smoke"),
-        ("", "/w/lab/runs/?q="),
+        ("", "/w/lab/"),
     ],
 )
 def test_jumping_finds_runs_and_attempts_by_number(words, where, workspace, member, client_for):
     RunFactory(workspace=workspace)
     assert client_for(member).get("/w/lab/jump/", {"q": words})["Location"] == where
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        ("tokens", "/w/lab/tokens/"),
+        ("TASK SETS", "/w/lab/task-sets/"),
+        ("rename", "/w/lab/task-sets/basics/tasks/rename-folder/"),
+        ("folder old", "/w/lab/task-sets/basics/tasks/rename-folder/"),
+        ("night smoke", "/w/lab/runs/1/"),
+        ("morning smoke", "/w/lab/runs/?q=morning+smoke"),
+        ("audit", "/w/lab/runs/?q=audit"),  # a member has no such page
+    ],
+)
+def test_jumping_finds_pages_tasks_and_runs_by_their_words(words, where, workspace, member, client_for):
+    tasks = TaskSetFactory(workspace=workspace, name="basics", tasks=2)
+    TaskFactory(task_set=tasks, position=3, task_id="rename-folder", title="Rename the old folder")
+    RunFactory(workspace=workspace, task_set=tasks, name="A night smoke")
+    assert client_for(member).get("/w/lab/jump/", {"q": words})["Location"] == where
+
+
+def test_the_list_narrows_while_one_types(workspace, owner, other_workspace, client_for):
+    mine = TaskSetFactory(workspace=workspace, name="basics", tasks=0)
+    others = TaskSetFactory(workspace=other_workspace, name="foreign", tasks=0)
+    for tasks in (mine, others):
+        TaskFactory(task_set=tasks, position=1, task_id="audit-file", title=f"Audit of {tasks.name}")
+    page = (
+        client_for(owner).get("/w/lab/jump/", {"q": "audit"}, headers={"HX-Request": "true"}).content.decode()
+    )
+    words = re.findall(r'<span class="cut">(.*?)</span>', page)
+    assert words == ["Audit log", "Audit of basics", "Runs named “audit”"]
 
 
 @pytest.mark.parametrize("address", ["/w/lab/jump/", "/"])
