@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
-from django.http import Http404
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls.resolvers import RoutePattern
 from drf_spectacular.utils import extend_schema_field
-from rest_framework import serializers
+from rest_framework import serializers, status
 from rest_framework.generics import GenericAPIView
 from rest_framework.negotiation import BaseContentNegotiation, DefaultContentNegotiation
 from rest_framework.parsers import BaseParser
@@ -21,7 +24,11 @@ from console.actor import Actor
 from console.models import Scope, Token, User, Workspace
 
 from .parsers import ExactJSONParser
+from .problems import Problem
 from .schema import ApiSchema
+
+_PARAMETER: Final = re.compile(r"<\w+:(\w+)>")
+_ID: Final = re.compile(r"(?<=/)(\d+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=/|$)")
 
 
 class AlwaysJSON(BaseContentNegotiation):
@@ -72,15 +79,34 @@ class WorkspaceList(WorkspaceView, GenericAPIView[Any]):
 
 
 class NoSuchRoute(APIView):
-    """Whatever else is asked for under /v1: a problem document in place of a page."""
+    """Whatever else is asked for under /v1: a problem document that says what may have been meant.
+
+    `hints`: what is said of a path, by an expression for it whose groups may stand in braces.
+    """
 
     authentication_classes = []
     permission_classes = []
     content_negotiation_class = AlwaysJSON
     schema = None
+    hints: ClassVar[dict[str, str]] = {}
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> NoReturn:
-        raise Http404
+        found = ((re.match(path, request.path), said) for path, said in self.hints.items())
+        hint = next((said.format(*match.groups()) for match, said in found if match), None)
+        detail = hint or f"There is no such address. {_nearest(request.path)}"
+        raise Problem(status.HTTP_404_NOT_FOUND, "not_found", detail)
+
+
+def _nearest(path: str) -> str:
+    known = [
+        "/v1/" + _PARAMETER.sub(r"{\1}", str(address.pattern))
+        for prefix in get_resolver().url_patterns
+        if isinstance(prefix, URLResolver) and str(prefix.pattern) == "v1/"
+        for address in prefix.url_patterns
+        if isinstance(address, URLPattern) and isinstance(address.pattern, RoutePattern)
+    ]
+    near = difflib.get_close_matches(_ID.sub("{id}", path[:200]), known, n=1, cutoff=0.7)
+    return f"Did you mean {near[0]}?" if near else "/v1/docs/ lists them all."
 
 
 @extend_schema_field({"type": "string", "pattern": r"^\d+\.\d{2,6}$", "example": "0.50"})

@@ -15,6 +15,13 @@ from .views import (
     RunView,
 )
 
+HINTS = {
+    r"/v1/runs/(\d{1,9})(?:/|$)": "Here a run is named by its id, a UUID, and not by its number. "
+    "GET /v1/runs?number={} finds it.",
+    r"/v1/attempts/\d{1,9}(?:/|$)": "Here an attempt is named by its id, a UUID, and not by its number. "
+    "GET /v1/runs/{{id}}/attempts lists those of a run.",
+}
+
 urlpatterns: list[URLPattern] = [
     path("runs", RunListView.as_view(), name="api-runs"),
     path("runs/<uuid:id>", RunView.as_view(), name="api-run"),
@@ -37,5 +44,5 @@ urlpatterns: list[URLPattern] = [
     path("task_sets", TaskSetListView.as_view(), name="api-task-sets"),
     path("task_sets/<slug:name>/tasks", TaskListView.as_view(), name="api-tasks"),
     # The last list of the API's addresses: what no one has answered, nobody will.
-    re_path(r"", NoSuchRoute.as_view()),
+    re_path(r"", NoSuchRoute.as_view(hints=HINTS)),
 ]

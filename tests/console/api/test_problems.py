@@ -123,3 +123,22 @@ def test_what_cannot_be_read_is_a_problem_at_every_door(
         assert 400 <= reply.status_code < 500
         assert reply["Content-Type"] == "application/problem+json"
         assert set(reply.json()) == MEMBERS
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("/v1/runs/1", "GET /v1/runs?number=1 finds it."),
+        ("/v1/runs/20/attempts", "GET /v1/runs?number=20 finds it."),
+        ("/v1/attempts/4/steps", "GET /v1/runs/{id}/attempts lists those of a run."),
+        ("/v1/task-sets", "Did you mean /v1/task_sets?"),
+        ("/v1/runs/", "Did you mean /v1/runs?"),
+        ("/v1/task_sets/basics", "Did you mean /v1/task_sets?"),
+        ("/v1/attempts/0190d4f6-0000-7000-8000-000000000000/step", "Did you mean /v1/attempts/{id}/steps?"),
+        ("/v1/nothing-of-the-kind-at-all", "/v1/docs/ lists them all."),
+    ],
+)
+def test_an_address_that_is_not_there_says_what_may_have_been_meant(asked: str, said: str) -> None:
+    reply = APIClient().get(asked)
+    assert (reply.status_code, reply.json()["code"]) == (404, "not_found")
+    assert reply.json()["detail"].endswith(said)
