@@ -27,8 +27,11 @@ from .loaders import WorkspaceRequest, managers_only, workspace_page
 
 ROLES = {
     Membership.Role.OWNER: "Everything, and makes other owners",
-    Membership.Role.ADMIN: "Members, tokens, budget, workers, any run",
-    Membership.Role.MEMBER: "Sees everything, makes runs, cancels own ones",
+    Membership.Role.ADMIN: "Members, everybody’s tokens, budget, workers, webhooks, audit log, settings, any run",
+    Membership.Role.MEMBER: (
+        "Sees runs, tasks, desktops, workers, members and the budget; makes runs and cancels own ones, has own tokens. "
+        "Neither webhooks nor the audit log nor settings"
+    ),
 }
 ORDER = list(ROLES)
 

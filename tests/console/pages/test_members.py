@@ -11,6 +11,7 @@ from django.urls import reverse
 from console.actions.tokens import issue_token
 from console.actor import Actor
 from console.models import Membership, Token, User, Workspace
+from console.pages.members import ROLES
 from tests.factories import UserFactory
 
 ClientFor = Callable[[User], Client]
@@ -38,6 +39,21 @@ def test_everybody_sees_who_is_in(client_for: ClientFor, member: User, owner: Us
     page = client_for(member).get(address).content.decode()
     assert owner.email in page
     assert "Invite somebody" not in page
+
+
+def test_the_words_for_a_member_name_each_page_that_is_not_theirs(
+    client_for: ClientFor, member: User, owner: User, address: str
+) -> None:
+    pages = {
+        link.word: link.href
+        for _, links in client_for(owner).get(address).context["shell"].groups
+        for link in links
+    }
+    client = client_for(member)
+    kept_from = [word for word, href in pages.items() if client.get(href).status_code == 403]
+    assert kept_from == ["Webhooks", "Audit log", "Settings"]
+    denied = ROLES[Role.MEMBER].split("Neither ")[1].lower()
+    assert all(word.lower() in denied for word in kept_from)
 
 
 @pytest.mark.parametrize(
