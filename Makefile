@@ -19,8 +19,10 @@ bootstrap:
 	@deploy/bootstrap.sh
 
 # exec: make must be the direct parent, so that the console notices when make is killed.
+# What bootstrap takes counts: "up after" is from here.
+up: BEGAN := $(shell date +%s)
 up: bootstrap
-	@exec $(PYTHON) -m console.embedded up --end-with-parent
+	@exec $(PYTHON) -m console.embedded up --end-with-parent --began $(BEGAN)
 
 worker: bootstrap
 	@exec $(PYTHON) -m console.embedded worker --end-with-parent

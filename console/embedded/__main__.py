@@ -26,6 +26,9 @@ def main() -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     starting = verbs.add_parser("up", help="start everything and stay")
     starting.add_argument("--end-with-parent", action="store_true", help="end when the parent process does")
+    starting.add_argument(
+        "--began", type=float, default=time.time(), help="when preparing began, as a Unix time"
+    )
     working = verbs.add_parser("worker", help="a worker host for a console that runs elsewhere")
     working.add_argument("--end-with-parent", action="store_true", help="end when the parent process does")
     verbs.add_parser("down", help="end what runs in this data folder")
@@ -57,7 +60,7 @@ def main() -> int:
         end_with_parent()
     match options.verb:
         case "up":
-            return up(home, _port(parser))
+            return up(home, _port(parser), options.began)
         case "worker":
             return work(home)
         case "down":

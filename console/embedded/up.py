@@ -22,18 +22,25 @@ FRAME_BYTES = 4 << 20
 FIRST_IMAGE, NEXT_IMAGE = "basic", "office"
 
 
-def up(home: Home, port: int) -> int:
-    """Stays until it is asked to end. The exit code: 0 when it was up and ended in order."""
+def up(home: Home, port: int, began: float) -> int:
+    """Stays until it is asked to end. The exit code: 0 when it was up and ended in order.
+
+    `began`: when preparing the machine did, as a Unix time."""
     terminal = Terminal()
     url = f"http://{HOST}:{port}"
     try:
         with owned(home.root / "up.lock", {"pid": os.getpid(), "url": url}):
-            return _Up(home, terminal, port, url).run()
+            return _Up(home, terminal, port, url).run(began)
     except AlreadyOwned as other:
         where = other.owner.get("url", "starting now")
         terminal.line(f"Deskyard is already up: {where} (process {other.owner.get('pid', 'unknown')}).")
         terminal.line(f"  Data folder {home.root}. End it with Ctrl-C there or with: make down")
         return 1
+
+
+def took(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 class _Up:
@@ -45,7 +52,7 @@ class _Up:
         self.stage = Stage(home, terminal, environment)
         self._building: Child | None = None
 
-    def run(self) -> int:
+    def run(self, began: float) -> int:
         steps: list[tuple[str, Callable[[], None]]] = [
             ("Port", self._port_is_free),
             ("Database", self.stage.database),
@@ -56,13 +63,12 @@ class _Up:
             ("Supervisor and worker", self._supervisor_and_worker),
         ]
         end_on_signals()
-        began = time.monotonic()
         code = 1
         try:
             for name, step in steps:
                 with self.terminal.step(name):
                     step()
-            self._tell(time.monotonic() - began)
+            self._tell(time.time() - began)
             code = 0
             self._next_image()
             self._first_test()
@@ -131,7 +137,7 @@ class _Up:
         email = json.loads(self.home.demo.read_text())["email"]
         say = self.terminal.line
         say()
-        say(f"Deskyard is up: {self.url} (after {seconds:.0f} s)")
+        say(f"Deskyard is up: {self.url} (after {took(seconds)})")
         say(f"  Sign in as  {email}; password and API token: {self.home.demo}")
         say(f"  Desktops    {self.stage.engine_sentence}")
         say(f"  Logs        {self.home.logs}")

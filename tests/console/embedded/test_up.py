@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +18,11 @@ import pytest
 
 from console.embedded.api import Api, answers
 from console.embedded.home import PROJECT, Home, is_owned
+from console.embedded.up import took
 
 pytestmark = [pytest.mark.desktop, pytest.mark.timeout(900)]
 
+PREPARING = 300  # s, as if `make up` had installed for so long
 ENGINE = os.environ.get("DESKYARD_ENGINE") or os.environ.get("DOCKER_HOST") or ""
 
 
@@ -41,7 +45,7 @@ def environment(passable: Path, port: int) -> dict[str, str]:
 
 @contextlib.contextmanager
 def made_up(environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "console.embedded", "up"]
+    command = [sys.executable, "-m", "console.embedded", "up", "--began", str(time.time() - PREPARING)]
     with subprocess.Popen(
         command,
         cwd=PROJECT,
@@ -85,7 +89,10 @@ def test_it_comes_up_plays_a_test_and_leaves_nothing_running(
     environment: dict[str, str], passable: Path, port: int
 ) -> None:
     with made_up(environment) as process:
-        read_until(process, "Deskyard is up: ")
+        told = read_until(process, "Deskyard is up: ")
+        after = re.search(r"after (\d+) min \d+ s", told)
+        assert after
+        assert int(after[1]) >= PREPARING // 60
         told = read_until(process, "First test: success")
         assert "cost $" in told
 
@@ -123,3 +130,18 @@ def test_a_port_in_use_is_refused_with_the_way_out(environment: dict[str, str], 
     assert "Taking the port failed." in said
     assert f"DESKYARD_PORT={port + 1} make up" in said
     assert process.returncode == 1
+
+
+def test_make_counts_from_before_it_installs_anything() -> None:
+    before = int(time.time())
+    said = subprocess.run(
+        ["make", "-n", "up"], cwd=PROJECT, capture_output=True, text=True, check=True
+    ).stdout
+    began = re.search(r"embedded up --end-with-parent --began (\d+)$", said, re.MULTILINE)
+    assert began
+    assert before <= int(began[1]) <= time.time()
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(4.4, "4 s"), (59.6, "1 min 0 s"), (325, "5 min 25 s")])
+def test_how_long_it_took_is_said_in_minutes_and_seconds(seconds: float, words: str) -> None:
+    assert took(seconds) == words
