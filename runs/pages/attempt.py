@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from console.pages.figures import place, share
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.templatetags.deskyard import milliseconds
-from runs.models import AttemptTry, Step, TaskTally
+from runs.models import Attempt, AttemptTry, Run, Step, TaskTally
 from runs.pages import sentences
 from runs.pages.forks import page_of, siblings
 from runs.pages.frame import never_stored, optional_address
@@ -93,6 +93,7 @@ def attempt(request: WorkspaceRequest, number: int, attempt: int) -> HttpRespons
         "verdict": verdict,
         "findings": findings,
         "differing": [found for found in findings if not found.matches],
+        "recipe_length": recipe_length(run, one),
         "others": others,
         "previous": one.number - 1 if one.number > 1 else None,
         "next": one.number + 1 if one.number < stored else None,
@@ -122,6 +123,18 @@ def card(request: WorkspaceRequest, number: int, attempt: int) -> HttpResponse:
         "runs/card.html",
         {"run": run, "attempt": one, "reasons": sentences.reasons(one.invalid_reasons)},
     )
+
+
+def recipe_length(run: Run, one: Attempt) -> int | None:
+    """How many actions its recipe has, where the step limit ended the attempt before the last of them."""
+    if (
+        not run.is_scripted
+        or one.verifier == Attempt.Verifier.NOT_CHECKED
+        or one.steps < run.spec["max_steps"]
+    ):
+        return None
+    length = len(one.task.recipe or ())
+    return length if length > one.steps else None
 
 
 def _place(asked: str, places: list[Shown]) -> int:

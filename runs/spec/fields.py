@@ -86,7 +86,10 @@ class RunSpecSerializer(serializers.Serializer[Any]):
         help_text="Actions played once before the fork.",
     )
     max_steps = RangedInteger(
-        limits.MAX_STEPS, required=False, default=limits.MAX_STEPS.default, help_text="Per attempt."
+        limits.MAX_STEPS,
+        required=False,
+        default=limits.MAX_STEPS.default,
+        help_text="Per attempt. A recipe with more actions is cut short there, and the checker judges what is done.",
     )
     rounds = RangedInteger(limits.ROUNDS, required=False, default=limits.ROUNDS.default)
     spend_cap_usd = Dollars(help_text="Measured compute cost never passes it.")

@@ -128,6 +128,16 @@ def _actions(draft: Draft) -> float:
     return sum(lengths) / len(lengths) if lengths else float(most)
 
 
+def cut_short(draft: Draft) -> list[tuple[str, int]]:
+    """Chosen tasks whose recipe has more actions than max steps allow, longest first: id, actions."""
+    recipes = Task.objects.filter(
+        task_set=draft.task_set(), task_id__in=draft.tasks, recipe__isnull=False
+    ).values_list("task_id", "recipe")
+    lengths = [(task, len(recipe_actions(recipe))) for task, recipe in recipes]
+    longer = [(task, n) for task, n in lengths if n > draft.number("max_steps")]
+    return sorted(longer, key=lambda one: (-one[1], one[0]))
+
+
 def recipe_actions(recipe: Any) -> list[Any]:
     """The actions of a stored recipe: a list, or an object that holds one."""
     actions = recipe.get("actions", []) if isinstance(recipe, dict) else recipe

@@ -299,6 +299,7 @@ def _review(request: WorkspaceRequest, draft: Draft, task_set: TaskSet | None) -
         "samples": request_code.samples(draft.request()),
         "request_document": draft.request(),
         "hosts": forecast.hosts_for(request.workspace, version) if version else [],
+        "cut_short": forecast.cut_short(draft),
         "cap_fits": budget.left is None or expected is None or (expected.cap or 0) <= budget.left,
         "left_at_worst": None
         if budget.left is None or expected is None or expected.cap is None

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from runs.models import Attempt
+from runs.models import Attempt, Task
 from tests.factories import AttemptFactory, recount, sha256
 
 from .stage import a_run, play, with_steps
@@ -55,6 +55,17 @@ def test_a_fail_says_what_was_found_and_what_was_expected(workspace, member, cli
     assert "old &lt;name&gt;" in text
     assert "Differs" in text
     assert "three &lt;b&gt;" in text
+
+
+@pytest.mark.parametrize(("actions", "cut"), [(7, False), (12, True)])
+def test_the_step_limit_is_named_where_it_ended_the_attempt(actions, cut, workspace, member, client_for):
+    attempt = judged(workspace)
+    attempt.steps = attempt.run.spec["max_steps"] = 7
+    attempt.save(update_fields=["steps"])
+    attempt.run.save(update_fields=["spec"])
+    Task.objects.filter(pk=attempt.task_id).update(recipe=[{"action": "wait", "seconds": 1}] * actions)
+    text = client_for(member).get(page(attempt)).content.decode()
+    assert (f"The step limit ended it after 7 of the recipe’s {actions} actions." in text) is cut
 
 
 def test_each_step_has_an_address_and_its_place_in_the_replay(workspace, member, client_for):

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from console.models import User, Workspace
 from runs import spec
-from runs.models import Run, RunDraft
+from runs.models import Run, RunDraft, Task
 from tests import factories
 
 ClientFor = Callable[[User], Client]
@@ -111,6 +111,18 @@ def test_the_review_shows_the_request_and_a_command_that_say_the_same(wizard: Wi
         assert "task-2" in sample.text
         assert "0.50" in sample.text
         assert html.escape("nightly") in reply.content.decode()
+
+
+def test_the_review_names_the_tasks_that_max_steps_cut_short(wizard: Wizard) -> None:
+    Task.objects.filter(task_id="task-2").update(recipe=[{"action": "wait", "seconds": 1}] * 15)
+    wizard.fill_all(max_steps=15)
+    assert "cut-short" not in wizard.show("review")
+    wizard.fill_all(max_steps=14)
+    warning = wizard.show("review").split('id="cut-short"')[1].split("</div>")[0]
+    assert "Max steps 14 ends 1 of 2 tasks before its recipe does." in warning
+    assert "task-2</span> (15)" in warning
+    assert "task-1" not in warning
+    assert "Raise max steps to 15" in warning
 
 
 def test_a_name_with_quotes_cannot_leave_the_command_or_the_page(wizard: Wizard) -> None:
