@@ -6,7 +6,7 @@ keys.json is what the console answers at /v1/keys: take it from where you trust 
 manifest. With --events the run's log, as downloaded, is compared with the digest that was signed.
 
 Needs Python 3.11 and the package `cryptography`, nothing of Deskyard and no network. Ends with 0 if everything
-holds, with 1 and a line for each thing that does not.
+holds, with 1 and a line for each thing that does not, with 2 if a file cannot be read.
 """
 
 from __future__ import annotations
@@ -87,7 +87,16 @@ def has_keys(value: Any, *keys: str) -> bool:
     return isinstance(value, dict) and set(value) == set(keys)
 
 
-def opened(envelope: Any, keys: dict[str, Any]) -> dict[str, Any]:
+def published(file: Path) -> dict[str, Ed25519PublicKey]:
+    """The public keys that the console answers at /v1/keys, by their ids."""
+    try:
+        keys = [(key["keyid"], bytes.fromhex(key["public"])) for key in load(file.read_bytes())["keys"]]
+        return {keyid: Ed25519PublicKey.from_public_bytes(public) for keyid, public in keys}
+    except (Wrong, KeyError, TypeError, ValueError) as error:
+        raise Wrong(f"{file} does not hold the keys that a console answers at /v1/keys.") from error
+
+
+def opened(envelope: Any, keys: dict[str, Ed25519PublicKey]) -> dict[str, Any]:
     """The statement in the envelope, once its signature holds under a published key."""
     if not has_keys(envelope, "payload", "payloadType", "signatures"):
         raise Wrong("It is not a DSSE envelope.")
@@ -95,19 +104,14 @@ def opened(envelope: Any, keys: dict[str, Any]) -> dict[str, Any]:
         raise Wrong("The envelope holds something else than an in-toto statement.")
     payload = exact_base64(envelope["payload"])
     signatures = envelope["signatures"]
-    if (
-        not isinstance(signatures, list)
-        or len(signatures) != 1
-        or not has_keys(signatures[0], "keyid", "sig")
-    ):
+    if not isinstance(signatures, list) or [has_keys(one, "keyid", "sig") for one in signatures] != [True]:
         raise Wrong("The envelope does not have exactly one signature.")
-    public = {key["keyid"]: key["public"] for key in keys["keys"]}.get(signatures[0]["keyid"])
-    if public is None:
+    key = keys.get(signatures[0]["keyid"])
+    if key is None:
         raise Wrong("The key that signed it is not among the published keys.")
     kind = PAYLOAD_TYPE.encode()
     signed = b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
     try:
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
         key.verify(exact_base64(signatures[0]["sig"]), signed)
     except InvalidSignature as error:
         raise Wrong("The signature does not hold: the manifest or the signature was changed.") from error
@@ -404,11 +408,7 @@ def incomplete_beta(x: float, a: float, b: float) -> float:
 def same(stated: Any, found: Any) -> bool:
     """Exactly the same, but for shares, which are so within CLOSE."""
     if isinstance(found, dict):
-        return (
-            isinstance(stated, dict)
-            and set(stated) == set(found)
-            and all(same(stated[key], found[key]) for key in found)
-        )
+        return has_keys(stated, *found) and all(same(stated[key], found[key]) for key in found)
     if isinstance(found, list):
         return isinstance(stated, list) and len(stated) == len(found) and all(map(same, stated, found))
     if isinstance(found, Decimal):
@@ -463,14 +463,8 @@ def compare(statement: dict[str, Any], rows: Rows, events: Path | None) -> Itera
     yield "planned = sum of each column", adds_up, shown(found["planned"])
 
     by_task = [
-        {
-            "task": name,
-            "finished": task["finished"],
-            "valid": task["valid"],
-            "success": task["success"],
-            "fail": task["valid"] - task["success"],
-            "no_verdict": task["finished"] - task["valid"],
-        }
+        {"task": name, **{key: task[key] for key in ("finished", "valid", "success")}}
+        | {"fail": task["valid"] - task["success"], "no_verdict": task["finished"] - task["valid"]}
         for name in names
         if (task := rows.tasks.get(name)) and task["finished"]
     ]
@@ -489,11 +483,8 @@ def compare(statement: dict[str, Any], rows: Rows, events: Path | None) -> Itera
     cost = predicate["cost"]
     yield check("spent", cost["spent_usd"], rows.cost)
     within = Decimal(cost["spent_usd"]) + Decimal(cost["reserved_usd"]) <= Decimal(cost["cap_usd"])
-    yield (
-        "spent and reserved within the cap",
-        within,
-        f"{cost['spent_usd']} + {cost['reserved_usd']} of {cost['cap_usd']}",
-    )
+    of_cap = f"{cost['spent_usd']} + {cost['reserved_usd']} of {cost['cap_usd']}"
+    yield "spent and reserved within the cap", within, of_cap
     if "left_usd" in cost:
         left = Decimal(cost["cap_usd"]) - Decimal(cost["spent_usd"]) - Decimal(cost["reserved_usd"])
         yield check("left", cost["left_usd"], left)
@@ -557,7 +548,7 @@ def verify(manifest: Path, keys: Path, events: Path | None, say: Callable[[str],
                     envelope = load(line)
                 else:
                     rows.add(load(line), line)
-        statement = opened(envelope, load(keys.read_bytes()))
+        statement = opened(envelope, published(keys))
         predicate = statement["predicate"]
         if (predicate["attempts"] is None) != (rows.attempts + rows.desktops > 0):
             raise Wrong("Rows stand both in the statement and before it, or nowhere.")
@@ -596,7 +587,10 @@ def main() -> int:
     parser.add_argument("--keys", type=Path, required=True, help="what the console answers at /v1/keys")
     parser.add_argument("--events", type=Path, help="the run's log as JSON lines")
     asked = parser.parse_args()
-    holds = verify(asked.manifest, asked.keys, asked.events, print)
+    try:
+        holds = verify(asked.manifest, asked.keys, asked.events, print)
+    except OSError as error:
+        parser.error(f"{error.filename} cannot be read: {error.strerror}")
     print("Everything holds." if holds else "It does not hold.")
     return 0 if holds else 1
 

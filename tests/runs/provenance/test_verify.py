@@ -80,6 +80,41 @@ def test_the_program_runs_alone(played: Run, keys: Path, tmp_path: Path) -> None
     assert subprocess.run(command, capture_output=True, cwd=tmp_path, timeout=60).returncode == 1
 
 
+@pytest.mark.parametrize("missing", ["manifest", "keys", "events"])
+def test_a_file_that_cannot_be_read_is_named(missing: str, played: Run, keys: Path, tmp_path: Path) -> None:
+    manifest, events = tmp_path / "manifest.json", tmp_path / "events.jsonl"
+    manifest.write_bytes(whole(played))
+    events.write_bytes(b"")
+    files = {"manifest": manifest, "keys": keys, "events": events}
+    files[missing] = tmp_path / "gone"
+    command = [sys.executable, "-I", str(Path(verify.__file__)), str(files["manifest"])]
+    command += ["--keys", str(files["keys"]), "--events", str(files["events"])]
+    told = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert told.returncode == 2
+    assert told.stderr.endswith(f"{tmp_path / 'gone'} cannot be read: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nonsense",
+        "[]",
+        "{}",
+        '{"keys": [1]}',
+        '{"keys": {"a": 1}}',
+        '{"keys": [{"keyid": "a", "public": "xyz"}]}',
+        '{"keys": [{"keyid": "a", "public": "00"}]}',
+        '{"keys": [{"keyid": [], "public": "00"}]}',
+    ],
+)
+def test_a_file_of_other_things_than_keys_is_not_blamed_on_the_manifest(
+    text: str, played: Run, keys: Path, verdict: Verdict
+) -> None:
+    keys.write_text(text)
+    said = f"WRONG  {keys} does not hold the keys that a console answers at /v1/keys."
+    assert verdict(whole(played)) == (False, [said])
+
+
 def test_another_consoles_key_does_not_do(played: Run, verdict: Verdict, settings: Any, keys: Path) -> None:
     settings.DESKYARD_SIGNING_KEY = base64.b64encode(b"x" * 32).decode()
     assert verdict(whole(played)) == (
