@@ -39,6 +39,7 @@ def test_without_a_worker_the_page_says_how_to_connect_one(
     assert "make worker" in page
     assert "DESKYARD_URL=https://desk.example.test" in page
     assert "?scope=workers:connect" in page
+    assert "export DESKYARD_WORKER_NAME=" in page
 
 
 def test_a_member_is_sent_to_an_admin_for_the_worker_s_token(
