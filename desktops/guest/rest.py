@@ -10,6 +10,8 @@ import time
 from Xlib.display import Display
 from Xlib.ext import damage as xdamage
 
+from .patience import Patience
+
 PATIENCE_MS = 1500.0  # what a program that computes, and draws nothing, may hold the answer up
 LOOK_MS = 12.0
 
@@ -34,43 +36,45 @@ class Rest:
     ) -> tuple[bool, float]:
         """Wait until nothing was drawn for `quiet_ms`: (whether it came to that in `timeout_ms`, ms waited).
 
-        A program that computes and draws nothing is waited for `patience_ms` at most.
+        A program that computes and draws nothing is waited for `patience_ms` at most. Both are of a machine that is
+        not overloaded; on one that is they last longer.
         """
         with self._lock:
-            started = time.monotonic()
-            end = started + timeout_ms / 1000
+            started, patience = time.monotonic(), Patience(timeout_ms / 1000)
             self._drain()
             while True:
-                if not self._quiet(quiet_ms, end):
+                if not self._quiet(quiet_ms, patience):
                     return False, _since(started)
-                if quiet_ms <= 0 or self._idle(end, patience_ms):
+                if quiet_ms <= 0:
                     return True, _since(started)
+                idle = self._idle(min(patience.left(), patience_ms / 1000))
+                if idle is not None:
+                    return idle, _since(started)
 
-    def _quiet(self, quiet_ms: float, end: float) -> bool:
-        """Wait for a stretch of `quiet_ms` in which nothing is drawn; false when `end` comes first."""
+    def _quiet(self, quiet_ms: float, patience: Patience) -> bool:
+        """Wait for a stretch of `quiet_ms` in which nothing is drawn; false when patience runs out first."""
         quiet_at = time.monotonic() + quiet_ms / 1000
-        while True:
-            now = time.monotonic()
-            if now >= quiet_at:
-                return True
-            if now >= end:
+        while (missing := quiet_at - time.monotonic()) > 0:
+            left = patience.left()
+            if not left:
                 return False
-            select.select([self._display.fileno()], [], [], min(quiet_at, end) - now)
+            select.select([self._display.fileno()], [], [], min(missing, left))
             if self._drain():
                 quiet_at = time.monotonic() + quiet_ms / 1000
-
-    def _idle(self, end: float, patience_ms: float) -> bool:
-        """Wait until nothing of the desktop wants the processor, twice in a row. False as soon as anything is
-        drawn: quiet begins anew. A program that only computes is waited for with bounded patience."""
-        end = min(end, time.monotonic() + patience_ms / 1000)
-        idle = 0
-        while idle < 2 and time.monotonic() < end:
-            idle = 0 if _busy() else idle + 1
-            if idle < 2:
-                select.select([self._display.fileno()], [], [], LOOK_MS / 1000 if not idle else 0.003)
-                if self._drain():
-                    return False
         return True
+
+    def _idle(self, seconds: float) -> bool | None:
+        """Whether nothing of the desktop wanted the processor, twice in a row, within that time. None as soon as
+        anything is drawn: quiet begins anew."""
+        patience, idle = Patience(seconds), 0
+        while patience.left():
+            idle = 0 if _busy() else idle + 1
+            if idle == 2:
+                return True
+            select.select([self._display.fileno()], [], [], LOOK_MS / 1000 if not idle else 0.003)
+            if self._drain():
+                return None
+        return False
 
     def _drain(self) -> bool:
         """Take in what was reported, and ask for the next report."""

@@ -17,6 +17,7 @@ from . import shell
 from .httpd import Handler, Refused, Reply, Request, json_reply, local_server, unix_server
 from .input import Input
 from .osworld import Osworld
+from .patience import Patience
 from .rest import Rest
 from .screen import Screen
 from .watchdog import Watchdog
@@ -70,11 +71,12 @@ class Desktop:
         hands[kind]()
 
     def wait(self, window: str, seconds: float) -> None:
-        """Until that window is active, if one is named, and then until the screen rests."""
-        end = time.monotonic() + seconds
+        """Until that window is active, if one is named, and then until the screen rests. Refused when it does not
+        come."""
+        patience = Patience(seconds)
         if window and self.windows.wait(window, seconds, active=True) is None:
-            return
-        left_ms = max(0.0, end - time.monotonic()) * 1000
+            raise Refused(f"no window {window!r} became active in {seconds:g} s", status=408)
+        left_ms = patience.left() * 1000
         longest_ms = min(left_ms, LOADING_MS) if window else left_ms
         self.rest.wait(WAIT_QUIET_MS, longest_ms, patience_ms=LOADING_MS)
 

@@ -13,6 +13,8 @@ from Xlib.error import BadDrawable, BadMatch, BadWindow
 from Xlib.protocol.event import ClientMessage
 from Xlib.xobject.drawable import Window as XWindow
 
+from .patience import Patience
+
 FROM_PAGER = 2  # source indication: a person asked for it, so focus-stealing rules do not apply
 OBEYED_SECONDS = 1.0
 POLL_SECONDS = 0.01
@@ -115,18 +117,18 @@ class Windows:
         """Wait until a window with that text in its title or class is there (and, if asked, is the active
         one).
         """
-        end = time.monotonic() + seconds
+        patience = Patience(seconds)
         while True:
             window = self.find(name) or self.find(name, by_class=True)
             if window is not None and (window.active or not active):
                 return window
-            if time.monotonic() >= end:
+            if not patience.left():
                 return None
             time.sleep(POLL_SECONDS)
 
     def _until(self, done: Any) -> None:
-        end = time.monotonic() + OBEYED_SECONDS
-        while not done() and time.monotonic() < end:
+        patience = Patience(OBEYED_SECONDS)
+        while not done() and patience.left():
             time.sleep(POLL_SECONDS)
 
     def _active_id(self) -> int:

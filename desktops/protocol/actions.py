@@ -82,7 +82,8 @@ class Key(_Action):
 class Wait(_Action):
     """Wait for the screen to settle, or, with `window`, until a window whose title contains that text is active.
 
-    `seconds` is the longest wait; running out of it is not an error, the next look simply shows what is there.
+    `seconds` is the longest wait, on a machine that is not overloaded. A window that does not come is an error of the
+    step: what a recipe does next would meet something else, so the try is played again (`not_ready`).
     """
 
     action: Literal["wait"] = "wait"

@@ -35,7 +35,7 @@ class Phase(StrEnum):
 
 
 class NotReady(Exception):
-    """A gate did not pass, after setup or before saving; the message says which."""
+    """A gate did not pass, after setup, in a step that waits, or before saving; the message says which."""
 
 
 class ForkMismatch(Exception):

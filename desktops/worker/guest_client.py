@@ -30,6 +30,9 @@ from .turns import Turns
 Connect = Callable[[float], socket.socket]
 
 PREFIX = "/deskyard"
+# The guest waits longer on a machine with more to do than it has processors for, at most so many times
+# (desktops.guest.patience).
+SLOWEST = 5.0
 MARGIN_SECONDS = 10.0  # what an answer may take beyond the work itself
 IDLE_CONNECTIONS = 4
 MOST_BYTES = 96 << 20  # the largest file in base64, and a little
@@ -45,6 +48,10 @@ class GuestUnreachable(GuestError):
 
 class GuestRefused(GuestError):
     """The guest agent answered that it cannot do this: the message says why."""
+
+
+class GuestWaitedInVain(GuestRefused):
+    """What the action waited for did not come in its time."""
 
 
 class GuestFileMissing(GuestError):
@@ -177,7 +184,7 @@ class Guest:
         `fail` touch
         nothing; a `wait` action waits its own seconds.
         """
-        seconds = getattr(action, "seconds", 0.0) + timeout_ms / 1000
+        seconds = SLOWEST * (getattr(action, "seconds", 0.0) + timeout_ms / 1000)
         headers, png = self._call(
             "POST",
             "/act",
@@ -192,7 +199,7 @@ class Guest:
     def settle(self, quiet_ms: int = 120, timeout_ms: int = 5000) -> Settled:
         """Wait until nothing has changed on screen for `quiet_ms`, at most `timeout_ms`."""
         body = {"quiet_ms": quiet_ms, "timeout_ms": timeout_ms}
-        return Settled(**self._json("POST", "/settle", body, work_seconds=timeout_ms / 1000))
+        return Settled(**self._json("POST", "/settle", body, work_seconds=SLOWEST * timeout_ms / 1000))
 
     def accessibility(self, max_nodes: int = 3000) -> str:
         """The accessibility tree as XML, at most that many nodes; spreadsheet cells only those on screen."""
@@ -211,7 +218,7 @@ class Guest:
     def wait_window(self, title_part: str, seconds: float = 30) -> Window | None:
         """Wait until a window whose title or class contains that text is there; None when time runs out."""
         body = {"title": title_part, "seconds": seconds}
-        found = self._json("POST", "/wait_window", body, work_seconds=seconds)["window"]
+        found = self._json("POST", "/wait_window", body, work_seconds=SLOWEST * seconds)["window"]
         return Window(**found) if found else None
 
     def activate(self, title_or_class: str, by_class: bool = False, strict: bool = False) -> bool:
@@ -398,6 +405,8 @@ def _failure(status: int, content: bytes) -> GuestError:
         return GuestUnreachable(f"the guest agent answered {status} without a reason")
     if status == 404:
         return GuestFileMissing(message)
+    if status == 408:
+        return GuestWaitedInVain(message)
     if status in (400, 409, 422):
         return GuestRefused(message)
     return GuestUnreachable(f"the guest agent failed ({status}): {message}")

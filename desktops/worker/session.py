@@ -20,7 +20,7 @@ from .computer import Computer, StartFailed
 from .endings import LastRecord
 from .engine.base import DeskSpec, Engine, EngineError, NoFreeSlot, SavedState
 from .faults import Ending, Fault, NotReady, Phase, classify
-from .guest_client import Guest, GuestError, GuestRefused, Look
+from .guest_client import Guest, GuestError, GuestRefused, GuestWaitedInVain, Look
 from .hold import Hold, NotNow
 from .policies.base import Observation
 from .recorder import Recorder
@@ -272,13 +272,16 @@ class Session(ABC):
     def _step(
         self, guest: Guest, action: Action, number: int, *, prefix: bool, policy_ms: float = 0.0
     ) -> Look:
-        """One action and its record. An action the guest turns down is a step with an error, not a fault."""
+        """One action and its record. An action the guest turns down is a step with an error, not a fault.
+
+        Raises NotReady after a wait in vain: what a recipe would type next would go to whatever is there instead.
+        """
         self._check_ending()
-        began, error = time.monotonic(), ""
+        began, error, in_vain = time.monotonic(), "", False
         try:
             look = guest.act(action, settle_ms=SETTLE_QUIET_MS, timeout_ms=SETTLE_CAP_MS)
         except GuestRefused as refusal:
-            error = str(refusal)[:4000]
+            error, in_vain = str(refusal)[:4000], isinstance(refusal, GuestWaitedInVain)
             act_ms = (time.monotonic() - began) * 1000
             window = guest.active_window()
             look = Look(guest.screenshot(), act_ms, 0.0, 0.0, True, window.title if window else "")
@@ -298,6 +301,8 @@ class Session(ABC):
                 error=error,
             )
         )
+        if in_vain:
+            raise NotReady(f"step {number}: {error}")
         return look
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────

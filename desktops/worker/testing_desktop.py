@@ -61,6 +61,7 @@ class FakeDesk:
         self.actions: list[dict[str, Any]] = []
         self.paid_until: float | None = spec.paid_until.timestamp() if spec.paid_until else None
         self.silent = False
+        self.empty = False
         self.heard = bytearray()  # of RFB messages, after the handshake
         self.gone = False
         self._on_call = on_call
@@ -101,6 +102,10 @@ class FakeDesk:
         """As when the guest agent is killed and the desktop lives on."""
         self.silent = True
         self._break()
+
+    def show_no_window(self) -> None:
+        """As when a program does not come up: whoever waits for its window waits in vain."""
+        self.empty = True
 
     def _break(self) -> None:
         with self._lock:
@@ -149,6 +154,8 @@ class FakeDesk:
         if path == "/file":
             return self._file(method, query["path"], body)
         sent = json.loads(body) if body else {}
+        if path == "/act" and self.empty and sent["action"].get("window"):
+            return 408, json.dumps({"error": "no window became active"}).encode(), {}
         if path == "/act":
             self._act(sent["action"])
             look = {"act_ms": 1.0, "settle_ms": 2.0, "grab_ms": 1.0, "settled": True, "active_window": "Fake"}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from desktops.worker.guest_client import Guest
+from desktops.protocol.actions import Wait
+from desktops.worker.guest_client import Guest, GuestWaitedInVain
 
 pytestmark = pytest.mark.desktop
 
@@ -51,3 +52,8 @@ def test_a_window_is_closed_and_a_missing_one_said_so(guest: Guest) -> None:
 
 def test_waiting_for_a_window_in_vain_gives_none(guest: Guest) -> None:
     assert guest.wait_window("nobody", 0.2) is None
+
+
+def test_a_window_that_does_not_come_is_told_to_who_waits_for_it(guest: Guest) -> None:
+    with pytest.raises(GuestWaitedInVain, match="no window 'Solitaire' became active in 0.2 s"):
+        guest.act(Wait(window="Solitaire", seconds=0.2))

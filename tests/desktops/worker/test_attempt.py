@@ -71,6 +71,17 @@ def test_a_guest_that_falls_silent_is_unreachable(table):
     assert table.play()[-1].invalid_reasons == ["guest_unreachable"]
 
 
+def test_a_recipe_that_waits_for_a_window_in_vain_is_not_played_on_and_is_no_fail(table):
+    table.engine.on_call = lambda desk, path: desk.show_no_window()
+    recipe = [{"action": "wait", "window": "Terminal", "seconds": 20}, {"action": "type", "text": "hello"}]
+    records = table.play(recipe=recipe)
+    steps = [record for record in records if record.kind == "step"]
+    assert [step.error for step in steps] == ["no window became active"]
+    assert records[-1].invalid_reasons == ["not_ready"]
+    assert records[-1].detail == "step 1: no window became active"
+    assert "verdict" not in kinds(records)
+
+
 def test_a_guest_that_falls_silent_before_the_checker_is_a_checker_error(table):
     table.engine.on_call = lambda desk, path: desk.fall_silent() if path == "/run" else None
     ended = table.play()[-1]
