@@ -17,6 +17,7 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import DataError, IntegrityError, InterfaceError, OperationalError
 from django.urls import path
+from django.utils import timezone
 from pydantic import ValidationError
 
 from console.api.authentication import WorkspaceTokenAuthentication
@@ -164,6 +165,8 @@ class WorkerConsumer(AsyncWebsocketConsumer):
                         )
                     )
             elif before is None or (held is not None and key not in held):
+                if paid < timezone.now():
+                    continue  # nobody was there to take it; the supervisor pays it ahead again, and rings
                 await self._send(
                     messages.Offer(
                         assignment=key,

@@ -58,8 +58,12 @@ def disconnect(*, worker: Worker, connection: uuid.UUID) -> None:
 
 @transaction.atomic
 def heartbeat(*, worker: Worker, connection: uuid.UUID, beat: messages.Heartbeat) -> None:
-    """Extend the leases it names. Raises Superseded."""
-    facts = {"last_seen_at": timezone.now(), "connected": True, "disk_free_mb": beat.disk_free_mb}
+    """Extend the leases it names; one that is leaving gets no more. Raises Superseded."""
+    facts = {
+        "last_seen_at": timezone.now(),
+        "connected": not beat.leaving,
+        "disk_free_mb": beat.disk_free_mb,
+    }
     if beat.images:
         facts["images"] = [image.model_dump() for image in beat.images]
     if beat.swept_at:

@@ -134,8 +134,9 @@ class Host:
             self._keepers.append(keeper)
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """End all work and wait for it; then whatever still has our label goes."""
+        """Say so, end all work and wait for it; then whatever still has our label goes."""
         self._closing.set()
+        self.on_change()
         self._deadlines.set()
         self._idle.set()
         self._wanted.set()
@@ -163,6 +164,7 @@ class Host:
             if held is not None and held.epoch >= offer.epoch:
                 return
             if self._closing.is_set():
+                self._turn_down(offer, "the worker is being shut down", "worker_stopped")
                 return
             build = self._kinds.get(offer.kind)
             if build is None:
@@ -223,17 +225,23 @@ class Host:
                 if item.epoch == stop.epoch:
                     item.end(detail, reason)
                 return
-            if stop.kind not in LAST_RECORDS:
-                log.warning("a stop of the unknown kind %r is ignored", stop.kind)
-                return
-            try:
-                if self._spool.take(stop.assignment, stop.epoch, stop.kind, datetime.now(UTC)):
-                    item = Assignment(stop.assignment, stop.epoch, datetime.now(UTC))
-                    item.done.set()
-                    self._assignments[item.id] = item
-                    self._recorder(item.id, item.epoch).record(ended(stop.kind, detail, reason))
-            except SpoolFull as error:
-                log.error("the stop of %s cannot be answered: %s", stop.assignment, error)
+            self._turn_down(stop, detail, reason)
+
+    def _turn_down(
+        self, told: messages.Offer | messages.Stop, detail: str, reason: InvalidReason | None
+    ) -> None:
+        """End what was never begun here. The lock is held."""
+        if told.kind not in LAST_RECORDS:
+            log.warning("a %s of the unknown kind %r is ignored", told.type, told.kind)
+            return
+        try:
+            if self._spool.take(told.assignment, told.epoch, told.kind, datetime.now(UTC)):
+                item = Assignment(told.assignment, told.epoch, datetime.now(UTC))
+                item.done.set()
+                self._assignments[item.id] = item
+                self._recorder(item.id, item.epoch).record(ended(told.kind, detail, reason))
+        except SpoolFull as error:
+            log.error("the %s of %s cannot be answered: %s", told.type, told.assignment, error)
 
     def on_forget(self, forget: messages.Forget) -> None:
         self._states.forget(forget.state)
@@ -301,6 +309,7 @@ class Host:
             swept_at=swept.at if swept else None,
             swept_left=len(swept.left) if swept else 0,
             disk_free_mb=shutil.disk_usage(self._config.home).free >> 20,
+            leaving=self._closing.is_set(),
             states=self._states.held(),
             states_limit_mb=self._states.limit_mb,
         )

@@ -76,8 +76,9 @@ class Link:
         self._spool, self._blobs, self._uploader, self._listener = spool, blobs, uploader, listener
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = asyncio.Event()
-        self._moved = asyncio.Event()  # an acknowledgement came
+        self._moved = asyncio.Event()  # an acknowledgement came, or a heartbeat went
         self._beat = asyncio.Event()
+        self._beats_begun = self._beats_sent = 0
         self.connected = False
         spool.on_append(self.poke)
 
@@ -143,14 +144,20 @@ class Link:
             pause = min(pause * 2, max(pause, LONGEST_PAUSE))
 
     async def drained(self, seconds: float) -> bool:
-        """Wait until everything in the spool is acknowledged, at most that long."""
+        """Wait until everything in the spool is acknowledged and how things stand now was said, at most that long."""
+        last = self._beats_begun + 1
+        self._beat.set()
+
+        def done() -> bool:
+            return self._spool.acknowledged >= self._spool.last and self._beats_sent >= last
+
         try:
             async with asyncio.timeout(seconds):
-                while self._spool.acknowledged < self._spool.last:
+                while not done():
                     self._moved.clear()
                     await self._moved.wait()
         except TimeoutError:
-            return self._spool.acknowledged >= self._spool.last
+            return done()
         return True
 
     async def _greet(self, socket: ClientConnection) -> None:
@@ -248,8 +255,11 @@ class Link:
     async def _heartbeats(self, socket: ClientConnection) -> None:
         while True:
             self._beat.clear()
+            self._beats_begun += 1
             beat = await asyncio.to_thread(self._listener.heartbeat)
             await socket.send(beat.model_dump_json())
+            self._beats_sent = self._beats_begun
+            self._moved.set()
             try:
                 async with asyncio.timeout(messages.HEARTBEAT_SECONDS):
                     await self._beat.wait()

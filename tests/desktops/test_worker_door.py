@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from channels.db import database_sync_to_async
 from channels.testing import WebsocketCommunicator
 from django.db import OperationalError, connection
+from django.utils import timezone
 
 from console.actor import Actor
 from console.models import User, Workspace
 from desktops.actions import report
+from desktops.models import Assignment
 from desktops.protocol import messages
 from runs.actions.create import create_run
 from runs.actions.stop import cancel_run
@@ -134,6 +137,34 @@ async def test_an_offer_is_repeated_until_the_heartbeat_names_it(
     first = await welcomed.receive_json_from(5)
     await welcomed.send_json_to({"type": "heartbeat", "held": []})
     assert await welcomed.receive_json_from(5) == first
+
+
+async def test_what_nobody_was_there_to_take_is_offered_once_it_is_paid_ahead_again(
+    welcomed: WebsocketCommunicator, run: Run
+) -> None:
+    await database_sync_to_async(one_pass)()
+    offer = await welcomed.receive_json_from(5)
+    past = timezone.now() - timedelta(seconds=1)
+    await Assignment.objects.filter(pk=offer["assignment"]).aupdate(paid_until=past)
+    await welcomed.send_json_to({"type": "heartbeat", "held": []})
+    assert await welcomed.receive_nothing(0.5)
+    await database_sync_to_async(one_pass)()
+    assert (await welcomed.receive_json_from(5))["type"] == "extend"
+    await welcomed.send_json_to({"type": "heartbeat", "held": []})
+    again = await welcomed.receive_json_from(5)
+    assert (again["type"], again["assignment"]) == ("offer", offer["assignment"])
+    assert datetime.fromisoformat(again["paid_until"]) > timezone.now()
+
+
+async def test_a_worker_that_is_leaving_is_offered_nothing(welcomed: WebsocketCommunicator, run: Run) -> None:
+    await welcomed.send_json_to({"type": "heartbeat", "held": [], "leaving": True})
+    assert await welcomed.receive_nothing(0.5)
+    await database_sync_to_async(one_pass)()
+    assert not await Assignment.objects.aexists()
+    await welcomed.send_json_to({"type": "heartbeat", "held": []})
+    assert await welcomed.receive_nothing(0.5)
+    await database_sync_to_async(one_pass)()
+    assert (await welcomed.receive_json_from(5))["type"] == "offer"
 
 
 async def test_the_newest_connection_of_a_spool_wins(

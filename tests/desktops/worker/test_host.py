@@ -292,8 +292,17 @@ def test_a_shut_down_ends_everything_and_sweeps(house):
     house.host.close()
     assert house.jobs[0].endings[0][1] == "worker_stopped"
     assert house.engine.kept[-1] == set()
+
+
+def test_a_worker_that_is_shut_down_says_so_and_turns_down_what_is_still_offered(house):
+    said = []
+    house.host.on_change = lambda: said.append(house.host.heartbeat().leaving)
+    assert not house.host.heartbeat().leaving
+    house.host.close()
+    assert said == [True]
     house.offer("b")
-    assert len(house.jobs) == 1
+    assert house.jobs == []
+    assert '"invalid_reasons":["worker_stopped"]' in house.records("b")[-1]
 
 
 def test_what_a_killed_worker_left_is_ended_and_paid_no_longer_than_reserved(tmp_path):
