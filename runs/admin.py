@@ -15,6 +15,8 @@ from .models import (
     AttemptTry,
     Event,
     NoVerdict,
+    Prefix,
+    PrefixTry,
     ReasonTally,
     Run,
     RunDraft,
@@ -79,10 +81,26 @@ class AttemptTryAdmin(ReadOnlyAdmin):
     show_full_result_count = False
 
 
+@admin.register(Prefix)
+class PrefixAdmin(ReadOnlyAdmin):
+    list_display = ("number", "run", "task", "status", "steps", "tries", "state", "worker", "ended_at")
+    list_filter = ("status",)
+    search_fields = ("id", "run__name")
+    list_select_related = ("run", "task", "state", "worker")
+    show_full_result_count = False
+
+
+@admin.register(PrefixTry)
+class PrefixTryAdmin(ReadOnlyAdmin):
+    list_display = ("prefix", "number", "ok", "computer", "started_at", "ended_at", "invalid_reasons")
+    list_select_related = ("prefix__run", "computer")
+    show_full_result_count = False
+
+
 @admin.register(Step)
 class StepAdmin(ReadOnlyAdmin):
-    list_display = ("attempt_try", "number", "action", "settled", "at")
-    list_select_related = ("attempt_try__attempt__run",)
+    list_display = ("attempt_try", "prefix_try", "number", "action", "settled", "at")
+    list_select_related = ("attempt_try__attempt__run", "prefix_try__prefix__run")
     show_full_result_count = False
 
 

@@ -8,7 +8,8 @@ class RunsConfig(AppConfig):
     def ready(self) -> None:
         from desktops.subjects import name_subjects
 
-        from . import assignments  # registers the handler of kind `attempt`
-        from .pages.subjects import attempts_named
+        from . import assignments  # registers the handler of attempts and prefixes
+        from .pages.subjects import attempts_named, prefixes_named
 
-        name_subjects(assignments.KIND, attempts_named)
+        name_subjects(assignments.ATTEMPT, attempts_named)
+        name_subjects(assignments.PREFIX, prefixes_named)

@@ -10,12 +10,13 @@ from pydantic import BaseModel, ConfigDict
 
 from console.doorbell import ring
 
-from .models import Attempt, Event, Run
+from .models import Attempt, Event, Prefix, Run
 from .pending import write
 
 
 class RunEvent(BaseModel):
-    """Base of all kinds. `kind` and `version` name the shape of what is stored under `data`."""
+    """Base of all kinds. `kind` and `version` name the shape of what is stored under `data`. What is of a prefix
+    has its number there too, as `prefix`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     kind: ClassVar[str]
@@ -88,6 +89,61 @@ class AttemptOffered(RunEvent):
     worker: str
 
 
+class PrefixOffered(RunEvent):
+    """The first steps that the attempts of this task, copy and round share are played, to be saved."""
+
+    kind = "prefix_offered"
+    task: str
+    round: int
+    parallel_copy: int
+    try_number: int
+    worker: str
+
+
+class PrefixSaved(RunEvent):
+    """The desktop after the prefix was saved; `screenshot` is what its forks part from."""
+
+    kind = "prefix_saved"
+    digest: str
+    size_bytes: int
+    seconds: float
+    screenshot: str
+
+
+class PrefixEnded(RunEvent):
+    """`status`: saved, error (each of its attempts plays it again) or cancelled."""
+
+    kind = "prefix_ended"
+    status: str
+    reasons: list[str]
+    tries: int
+
+
+class PrefixReleased(RunEvent):
+    """Its last fork has ended: the worker forgets what was saved."""
+
+    kind = "prefix_released"
+
+
+class StateSaved(RunEvent):
+    """The desktop after the task's setup was saved, for later copies and rounds to start from."""
+
+    kind = "state_saved"
+    name: str
+    digest: str
+    size_bytes: int
+    seconds: float
+
+
+class Forked(RunEvent):
+    """The attempt's desktop was started from a saved one and compared with it. No differences: it is a fork of it."""
+
+    kind = "forked"
+    state: str
+    differences: list[str]
+    seconds: float
+
+
 class ComputerStarted(RunEvent):
     kind = "computer_started"
     computer: str
@@ -117,9 +173,13 @@ class DesktopTakenOver(RunEvent):
 
 
 class SetupDone(RunEvent):
+    """`from_state`: name of the saved desktop that was set up already, else empty."""
+
     kind = "setup_done"
+    version = 2
     seconds: float
     steps: int
+    from_state: str = ""
 
 
 class StepTaken(RunEvent):
@@ -161,7 +221,14 @@ class AttemptEnded(RunEvent):
 KINDS: dict[str, type[RunEvent]] = {kind.kind: kind for kind in RunEvent.__subclasses__()}
 
 
-def append(run: Run, event: RunEvent, *, attempt: Attempt | None = None, at: datetime | None = None) -> None:
+def append(
+    run: Run,
+    event: RunEvent,
+    *,
+    attempt: Attempt | None = None,
+    prefix: Prefix | None = None,
+    at: datetime | None = None,
+) -> None:
     """Add to the run's log, in the transaction of what it tells.
 
     The caller holds the lock on the run's row: that is what makes the sequence gapless.
@@ -175,7 +242,7 @@ def append(run: Run, event: RunEvent, *, attempt: Attempt | None = None, at: dat
         "kind": event.kind,
         "version": event.version,
         "attempt_number": attempt.number if attempt else None,
-        "data": event.model_dump(mode="json"),
+        "data": event.model_dump(mode="json") | ({"prefix": prefix.number} if prefix else {}),
     }
     bell = f"run.{run.pk}"
     if run.pending is None:

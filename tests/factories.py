@@ -23,7 +23,7 @@ from console.actions.blobs import store_blob
 from console.actions.budgets import open_budget
 from console.models import Blob, Membership, User, Workspace
 from desktops.models import Assignment, Computer, Hold, State, Template, TemplateVersion, Worker
-from runs.models import Attempt, AttemptTry, Event, Run, Step, Task, TaskSet
+from runs.models import Attempt, AttemptTry, Event, Prefix, PrefixTry, Run, Step, Task, TaskSet
 
 PASSWORD = "correct horse battery"  # everybody's, in tests
 
@@ -358,14 +358,75 @@ class AttemptTryFactory(DjangoModelFactory[AttemptTry]):
     reward = factory.SelfAttribute("attempt.reward")
 
 
+class PrefixFactory(DjangoModelFactory[Prefix]):
+    """Saved on a worker; its run's attempts are to be told that it is theirs."""
+
+    class Meta:
+        model = Prefix
+
+    run = factory.SubFactory(RunFactory)
+    workspace = factory.SelfAttribute("run.workspace")
+    number = factory.LazyAttribute(lambda o: o.run.prefixes.count() + 1)
+    task = factory.LazyAttribute(lambda o: o.run.task_set.tasks.all()[0])
+    round = 1
+    copy = 1
+    status = Prefix.Status.SAVED
+    tries = 1
+    worker = factory.LazyAttribute(
+        lambda o: Worker.objects.for_workspace(o.workspace).first() or WorkerFactory(workspace=o.workspace)
+    )
+    state = factory.LazyAttribute(lambda o: StateFactory(worker=o.worker))
+    state_digest = factory.SelfAttribute("state.digest")
+    screenshot = factory.LazyAttribute(lambda o: blob(o.workspace).sha256)
+    started_at = factory.LazyFunction(lambda: timezone.now() - timedelta(seconds=3))
+    ended_at = factory.LazyFunction(timezone.now)
+
+
+class PrefixTryFactory(DjangoModelFactory[PrefixTry]):
+    """A try that ended well on a computer of its own, which is the prefix's; `actions` are its steps."""
+
+    class Meta:
+        model = PrefixTry
+        skip_postgeneration_save = True
+
+    prefix = factory.SubFactory(PrefixFactory)
+    number = factory.LazyAttribute(lambda o: o.prefix.try_rows.count() + 1)
+    assignment = factory.LazyAttribute(
+        lambda o: AssignmentFactory(
+            kind="prefix", worker=o.prefix.worker, subject=o.prefix.pk, budget=o.prefix.run.budget
+        )
+    )
+    computer = factory.LazyAttribute(
+        lambda o: ComputerFactory(
+            assignment=o.assignment,
+            template_version=o.prefix.run.template_version,
+            group=o.prefix.run_id,
+            purpose="prefix",
+            stopped_at=timezone.now(),
+        )
+    )
+    ok = True
+    setup_seconds = 0.2
+    ended_at = factory.LazyFunction(timezone.now)
+
+    @factory.post_generation
+    def actions(obj: PrefixTry, create: bool, extracted: list[dict[str, Any]], **kwargs: Any) -> None:  # type: ignore[misc]
+        shown = blob(obj.prefix.workspace).sha256
+        for action in extracted or ():
+            StepFactory(prefix_try=obj, attempt_try=None, action=action, prefix=True, screenshot=shown)
+        steps = {"computer": obj.computer, "steps": len(extracted or ())}
+        Prefix.objects.filter(pk=obj.prefix_id, status=Prefix.Status.SAVED).update(**steps)
+
+
 class StepFactory(DjangoModelFactory[Step]):
-    """Its screenshot is stored: `PNG`."""
+    """Its screenshot is stored: `PNG`. Of an attempt, or with `prefix_try` and no `attempt_try` of a prefix."""
 
     class Meta:
         model = Step
 
     attempt_try = factory.SubFactory(AttemptTryFactory)
-    number = factory.LazyAttribute(lambda o: o.attempt_try.steps.count() + 1)
+    prefix_try = None
+    number = factory.LazyAttribute(lambda o: (o.attempt_try or o.prefix_try).steps.count() + 1)
     at = factory.LazyFunction(timezone.now)
     action = factory.LazyFunction(lambda: {"action": "click", "x": 10, "y": 20, "button": "left"})
     act_ms = 2.0

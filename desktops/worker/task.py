@@ -127,6 +127,8 @@ def clean(raw: Any) -> dict[str, Any]:
         "proxy": _flag(raw.get("proxy", False)),
         "evaluator": _evaluator(raw["evaluator"]),
     }
+    if raw.get("keep_setup") is False:  # ours: set up anew for each attempt
+        task["keep_setup"] = False
     filled: dict[str, Any] = _fill(task)
     return filled
 

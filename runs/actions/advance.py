@@ -6,7 +6,7 @@ Safe to repeat and safe to kill: each look is one transaction on the run's locke
 2. A run whose time cap, target or budget is reached is stopped.
 3. A queued run becomes preparing as soon as a worker is there that can play it.
 4. The next round's attempts are stored when the last ones have been handed out.
-5. Queued attempts are offered to workers with a free slot and the template's image.
+5. Queued attempts, and the prefixes that they share, are offered to workers: see runs.actions.offers.
 6. Desktops are paid ahead; one that cannot be paid any longer stops by itself.
 7. The status follows what the attempts are doing; when none is left the run ends.
 """
@@ -14,27 +14,24 @@ Safe to repeat and safe to kill: each look is one transaction on the run's locke
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Final
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Exists, F, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from console.actions.budgets import BudgetExhausted, affordable, cost_of
 from console.actions.tokens import name_of_ceiling
 from console.actor import Actor
 from desktops.actions import lease
-from desktops.actions.rates import rates_for
-from desktops.models import Assignment, TemplateVersion, Worker
-from desktops.protocol.actions import recipe_adapter
-from desktops.protocol.attempt import AttemptOrder, TemplatePin
-from runs.models import Attempt, AttemptTry, Run
+from desktops.models import Assignment, TemplateVersion
+from runs.models import Attempt, AttemptTry, Prefix, PrefixTry, Run
 
-from . import attempts
+from . import attempts, prefixes
+from .offers import able_workers, offer_queued
 from .stop import begin_stop, finish_if_idle, live_assignments
 from .transitions import move_run
 
@@ -70,6 +67,8 @@ def advance_run(run_id: uuid.UUID) -> None:
                 return  # nobody could play it; the time cap counts from when somebody can
             move_run(run, S.PREPARING, actor=SUPERVISOR)
             attempts.create_next_round(run)
+        if prefixes.forks(run):
+            prefixes.release_ended(run)
         offered = offer_queued(run)
         live = live_assignments(run)
         exhausted = offered.exhausted or pay_ahead(live)
@@ -120,100 +119,6 @@ def cut_off_by_money(run: Run) -> BudgetExhausted | None:
     return BudgetExhausted(tightest, left)
 
 
-def able_workers(run: Run, *, connected: bool = True, paused: bool = False) -> list[Worker]:
-    """Workers of the workspace that have the template's image and take work, or with `paused` may take some again."""
-    workers = Worker.objects.for_workspace(run.workspace)
-    if not paused:
-        workers = workers.filter(paused=False)
-    if connected:
-        workers = workers.connected()
-    pin = run.template_version
-    return [worker for worker in workers if worker.has_image(pin.template.name, pin.digest)]
-
-
-@dataclass
-class Offered:
-    count: int = 0
-    exhausted: BudgetExhausted | None = None
-
-
-def offer_queued(run: Run) -> Offered:
-    """Hand queued attempts to workers, lowest number first, while slots, parallelism and budget allow."""
-    result = Offered()
-    workers = able_workers(run)
-    used = dict(
-        Assignment.objects.filter(worker__in=workers)
-        .live()
-        .values_list("worker")
-        .annotate(live=Count("pk"))
-        .order_by("worker")
-    )
-    free = {worker.pk: worker.slots - used.get(worker.pk, 0) for worker in workers}
-    rates = rates_for(run.template_version, workers)
-    room = min(
-        sum(max(0, n) for n in free.values()), run.workspace.run_parallelism - run.running - run.verifying
-    )
-    while room > 0:
-        queued = list(
-            Attempt.objects.filter(run=run, status=Attempt.Status.QUEUED)
-            .select_related("task")
-            .order_by("tries", "number")[:room]
-        )
-        if not queued:
-            if not attempts.create_next_round(run):
-                break
-            continue
-        for attempt in queued:
-            worker = _roomiest(workers, free, avoid=attempt.worker_id if attempt.tries else None)
-            try:
-                hand_out(run, attempt, worker, rates[worker.pk])
-            except BudgetExhausted as error:
-                result.exhausted = error
-                return result
-            free[worker.pk] -= 1
-            room -= 1
-            result.count += 1
-    return result
-
-
-def _roomiest(workers: list[Worker], free: dict[uuid.UUID, int], avoid: uuid.UUID | None) -> Worker:
-    """The worker with most free slots; one where this attempt already failed only if there is no other."""
-    return max(
-        (worker for worker in workers if free[worker.pk] > 0), key=lambda one: (one.pk != avoid, free[one.pk])
-    )
-
-
-def hand_out(run: Run, attempt: Attempt, worker: Worker, rate_usd_per_hour: Decimal) -> None:
-    pin = run.template_version
-    order = AttemptOrder(
-        attempt_id=str(attempt.pk),
-        run_id=str(run.pk),
-        try_number=attempt.tries + 1,
-        template=TemplatePin(
-            name=pin.template.name,
-            version=pin.version,
-            digest=pin.digest,
-            egress=pin.egress,  # type: ignore[arg-type]
-            memory_mb=pin.memory_mb,
-            cpus=float(pin.cpus),
-        ),
-        task=attempt.task.document,
-        recipe=recipe_adapter.validate_python(attempt.task.recipe),
-        prefix_steps=run.spec["prefix_steps"],
-        max_steps=run.spec["max_steps"],
-    )
-    assignment = lease.offer(
-        worker=worker,
-        kind="attempt",
-        subject=attempt.pk,
-        epoch=attempt.tries + 1,
-        payload=order.model_dump(mode="json"),
-        budget=run.budget,
-        rate_usd_per_hour=rate_usd_per_hour,
-    )
-    attempts.begin_try(run, attempt, assignment, worker)
-
-
 def pay_ahead(live: list[Assignment]) -> BudgetExhausted | None:
     """Extend the paid time of the run's desktops. Returns what ran out, if something did.
 
@@ -240,7 +145,7 @@ def follow(run: Run, live: list[Assignment], exhausted: BudgetExhausted | None) 
     elif run.reopened and not (run.running or run.verifying or run.queued):
         # What was cancelled when it first ended was not played for the reason that it ended for then.
         begin_stop(run, first_reason(run), actor=SUPERVISOR, detail=RETRIED_ENDED)
-    elif exhausted is not None and not run.running + run.verifying:
+    elif exhausted is not None and not live:
         _stop_for_money(run, exhausted)
     else:
         status = _status_of(run, live)
@@ -265,7 +170,7 @@ def first_reason(run: Run) -> str:
 def _status_of(run: Run, live: list[Assignment]) -> str:
     if any(assignment.is_quiet for assignment in live) or _plays_again(run):
         return S.RECOVERING
-    if run.running:
+    if run.running or any(assignment.kind == "prefix" for assignment in live):
         # Preparing and recovering end when a desktop of the run has shown a good screen.
         return S.RUNNING if run.status in (S.RUNNING, S.VERIFYING) or _has_ready_desktop(run) else run.status
     if run.verifying:
@@ -280,17 +185,29 @@ def _status_of(run: Run, live: list[Assignment]) -> str:
 
 
 def _plays_again(run: Run) -> bool:
-    """Whether an attempt whose worker was lost is on its way to a new desktop."""
+    """Whether something whose worker was lost is on its way to a new desktop."""
     again = AttemptTry.objects.filter(
         attempt__run=run, attempt__status__in=Attempt.LIVE, number=F("attempt__tries"), number__gt=1
     ).exclude(computer__ready_at__isnull=False)
     lost = AttemptTry.objects.filter(
         attempt=OuterRef("attempt"), number=OuterRef("number") - 1, invalid_reasons__contains=["worker_lost"]
     )
+    return again.filter(Exists(lost)).exists() or (prefixes.forks(run) and _prefix_plays_again(run))
+
+
+def _prefix_plays_again(run: Run) -> bool:
+    again = PrefixTry.objects.filter(
+        prefix__run=run, prefix__status=Prefix.Status.RUNNING, number=F("prefix__tries"), number__gt=1
+    ).exclude(computer__ready_at__isnull=False)
+    lost = PrefixTry.objects.filter(
+        prefix=OuterRef("prefix"), number=OuterRef("number") - 1, invalid_reasons__contains=["worker_lost"]
+    )
     return again.filter(Exists(lost)).exists()
 
 
 def _has_ready_desktop(run: Run) -> bool:
-    return Attempt.objects.filter(
-        Q(computer__ready_at__isnull=False, computer__stopped_at=None), run=run, status__in=Attempt.LIVE
-    ).exists()
+    ready = Q(computer__ready_at__isnull=False, computer__stopped_at=None)
+    if Attempt.objects.filter(ready, run=run, status__in=Attempt.LIVE).exists():
+        return True
+    playing = Prefix.objects.filter(ready, run=run, status=Prefix.Status.RUNNING)
+    return prefixes.forks(run) and playing.exists()

@@ -36,15 +36,7 @@ def create_next_round(run: Run) -> int:
     """
     if run.reopened or run.rounds_created >= run.spec["rounds"]:
         return 0
-    forked = run.spec["fork_copies"] > 1
-    one = columns_of(
-        Attempt(
-            workspace_id=run.workspace_id,
-            run=run,
-            round=run.rounds_created + 1,
-            fork_method=Attempt.ForkMethod.REPLAY if forked else "",
-        )
-    )
+    one = columns_of(Attempt(workspace_id=run.workspace_id, run=run, round=run.rounds_created + 1))
     places = product(
         run.task_ids,
         range(1, run.spec["parallel_copies"] + 1),
@@ -90,7 +82,9 @@ def change(run: Run, attempt: Attempt, **fields: Any) -> None:
         write(run, run, *moved)
 
 
-def begin_try(run: Run, attempt: Attempt, assignment: Assignment, worker: Worker) -> AttemptTry:
+def begin_try(
+    run: Run, attempt: Attempt, assignment: Assignment, worker: Worker, *, fork_method: str = ""
+) -> AttemptTry:
     """The attempt was handed to a worker."""
     change(
         run,
@@ -98,6 +92,7 @@ def begin_try(run: Run, attempt: Attempt, assignment: Assignment, worker: Worker
         status=A.RUNNING,
         tries=attempt.tries + 1,
         worker=worker,
+        fork_method=fork_method,
         steps=0,
         started_at=attempt.started_at or timezone.now(),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from console.actions.audit import record
 from console.actor import Actor
@@ -11,9 +12,10 @@ from console.models import Membership
 from desktops.actions import lease
 from desktops.models import Assignment, Computer
 from runs.events import RunStopping, append
-from runs.models import Attempt, Run
+from runs.models import Attempt, Prefix, Run
 
 from .attempts import end_attempt
+from .prefixes import end_all, forks
 from .transitions import move_run
 
 Reason = Run.StopReason
@@ -65,13 +67,18 @@ def _locked(run: Run) -> Run:
     )
 
 
+def live_work(run: Run) -> QuerySet[Assignment]:
+    """Assignments of the run's attempts and prefixes that a worker still holds."""
+    live = Attempt.objects.filter(run=run, status__in=Attempt.LIVE).order_by().values("pk")
+    if forks(run):
+        playing = Prefix.objects.filter(run=run, status=Prefix.Status.RUNNING)
+        live = live.union(playing.order_by().values("pk"))
+    return Assignment.objects.live().filter(kind__in=["attempt", "prefix"], subject__in=live)
+
+
 def live_assignments(run: Run) -> list[Assignment]:
-    """Assignments of the run's attempts that a worker still holds, oldest first, locked."""
-    live = Attempt.objects.filter(run=run, status__in=Attempt.LIVE).values("pk")
-    rows = Assignment.objects.select_for_update(of=["self"], no_key=True).filter(
-        kind="attempt", subject__in=live
-    )
-    return list(rows.live().order_by("pk"))
+    """They, oldest first, locked."""
+    return list(live_work(run).select_for_update(of=["self"], no_key=True).order_by("pk"))
 
 
 def begin_stop(run: Run, reason: str, *, actor: Actor, detail: str = "") -> None:
@@ -97,6 +104,8 @@ def finish_if_idle(run: Run, *, actor: Actor) -> bool:
     for attempt in waiting.filter(tries__gt=0):  # its log has begun, and is to say how it ended
         end_attempt(run, attempt, status=Attempt.Status.CANCELLED)
     waiting.update(status=Attempt.Status.CANCELLED)
+    if forks(run):
+        end_all(run)
     reason = Reason(run.stop_reason)
     move_run(run, Run.ENDS_AS[reason], actor=actor, reason=reason, detail=run.stop_detail)
     return True

@@ -1,5 +1,6 @@
 from .attempt import Attempt, AttemptTry, Step
 from .event import Event
+from .prefix import Prefix, PrefixTry
 from .run import Run, RunDraft
 from .sweep import RunSweep
 from .tally import NoVerdict, ReasonTally, TaskTally
@@ -10,6 +11,8 @@ __all__ = [
     "AttemptTry",
     "Event",
     "NoVerdict",
+    "Prefix",
+    "PrefixTry",
     "ReasonTally",
     "Run",
     "RunDraft",

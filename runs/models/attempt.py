@@ -12,6 +12,7 @@ from console.models import Workspace, WorkspaceRowQuerySet
 from desktops.models import Assignment, Computer, Worker
 from runs import limits
 
+from .prefix import Prefix, PrefixTry
 from .run import Run
 from .task import Task
 
@@ -52,6 +53,14 @@ class Attempt(models.Model):
     copy = models.PositiveSmallIntegerField()
     fork = models.PositiveSmallIntegerField()
     fork_method = models.CharField(max_length=6, choices=ForkMethod.choices, blank=True)
+    prefix = models.ForeignKey(
+        Prefix,
+        null=True,
+        on_delete=models.RESTRICT,
+        related_name="attempts",
+        db_index=False,
+        help_text="What it was to start from; none where it plays its first steps itself.",
+    )
 
     status = models.CharField(max_length=10, choices=Status.choices, default=Status.QUEUED)
     verifier = models.CharField(max_length=11, choices=Verifier.choices, default=Verifier.NOT_CHECKED)
@@ -109,6 +118,7 @@ class Attempt(models.Model):
             models.Index(
                 fields=["run", "tries", "number"], condition=Q(status="queued"), name="attempt_queue"
             ),
+            models.Index(fields=["prefix"], condition=Q(prefix__isnull=False), name="attempt_of_prefix"),
         ]
         ordering = ["number"]
 
@@ -137,6 +147,8 @@ class AttemptTry(models.Model):
     started_at = models.DateTimeField(auto_now_add=True)
     setup_seconds = models.FloatField(null=True, blank=True)
     setup_screenshot = models.CharField(max_length=64, blank=True)
+    from_state = models.CharField(max_length=120, blank=True, help_text="Name of the state it started from.")
+    from_digest = models.CharField(max_length=71, blank=True, help_text="Of that state.")
     ended_at = models.DateTimeField(null=True, blank=True)
     ok = models.BooleanField(null=True, help_text="None while it goes on.")
     invalid_reasons = ArrayField(models.CharField(max_length=40), default=list)
@@ -155,10 +167,13 @@ class AttemptTry(models.Model):
 
 
 class Step(models.Model):
-    """One action in a try and what the screen showed after it. Times in milliseconds."""
+    """One action in a try, of an attempt or of a prefix, and what the screen showed after it. Times in milliseconds."""
 
     attempt_try = models.ForeignKey(
-        AttemptTry, on_delete=models.CASCADE, related_name="steps", db_index=False
+        AttemptTry, null=True, on_delete=models.CASCADE, related_name="steps", db_index=False
+    )
+    prefix_try = models.ForeignKey(
+        PrefixTry, null=True, on_delete=models.CASCADE, related_name="steps", db_index=False
     )
     number = models.PositiveSmallIntegerField()
     at = models.DateTimeField()
@@ -174,11 +189,23 @@ class Step(models.Model):
     error = models.TextField(blank=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["attempt_try", "number"], name="step_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["attempt_try", "number"], name="step_once"),
+            models.UniqueConstraint(
+                fields=["prefix_try", "number"],
+                condition=Q(prefix_try__isnull=False),
+                name="step_of_prefix_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(attempt_try=None, prefix_try__isnull=False, prefix=True)
+                | Q(attempt_try__isnull=False, prefix_try=None),
+                name="step_of_one_try",
+            ),
+        ]
         ordering = ["number"]
 
     def __str__(self) -> str:
-        return f"Step {self.number} of {self.attempt_try}"
+        return f"Step {self.number} of {self.attempt_try or self.prefix_try}"
 
     @property
     def took_ms(self) -> float:

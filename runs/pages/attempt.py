@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from console.pages.figures import place, share
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.templatetags.deskyard import milliseconds
-from runs.models import Attempt, AttemptTry, Run, Step, TaskTally
+from runs.models import Attempt, AttemptTry, PrefixTry, Run, Step, TaskTally
 from runs.pages import sentences
 from runs.pages.forks import page_of, siblings
 from runs.pages.frame import never_stored, optional_address
@@ -73,7 +73,8 @@ def attempt(request: WorkspaceRequest, number: int, attempt: int) -> HttpRespons
     tries = list(one.try_rows.select_related("computer__worker", "assignment__worker").order_by("number"))
     wanted = request.GET.get("try", "")
     chosen = next((row for row in tries if str(row.number) == wanted), tries[-1] if tries else None)
-    places = replay(chosen) if chosen else []
+    shared = shared_prefix(one, chosen) if chosen else None
+    places = replay(chosen, shared) if chosen else []
     at = _place(request.GET.get("step", ""), places)
     verdict = (chosen.verdict if chosen else None) or {}
     findings = [finding(item) for item in verdict.get("evidence", [])]
@@ -87,6 +88,7 @@ def attempt(request: WorkspaceRequest, number: int, attempt: int) -> HttpRespons
         "attempt": one,
         "tries": tries,
         "chosen": chosen,
+        "shared": shared,
         "places": places,
         "at": at,
         "shown": places[at - 1] if places else None,
@@ -146,12 +148,21 @@ def _place(asked: str, places: list[Shown]) -> int:
     return last - 1 if said_done else last
 
 
-def replay(one: AttemptTry) -> list[Shown]:
-    """A place for each step, showing the screen before it, and one for the screen after the last."""
-    steps = list(one.steps.order_by("number"))
+def shared_prefix(attempt: Attempt, one: AttemptTry) -> PrefixTry | None:
+    """The try of the prefix that this one's desktop was forked from; none where it plays its first steps itself."""
+    if attempt.prefix_id is None or not one.from_state.startswith("prefix-"):
+        return None
+    tries = PrefixTry.objects.filter(prefix=attempt.prefix_id, ok=True)
+    return tries.select_related("prefix", "computer__worker").order_by("-number").first()
+
+
+def replay(one: AttemptTry, shared: PrefixTry | None) -> list[Shown]:
+    """A place for each step, showing the screen before it, and one for the screen after the last. A fork's steps come
+    after those of the prefix that it shares."""
+    steps = [*(shared.steps.order_by("number") if shared else ()), *one.steps.order_by("number")]
     whole = sum(step.took_ms for step in steps) or 1
     places: list[Shown] = []
-    before, gone = one.setup_screenshot, 0.0
+    before, gone = shared.setup_screenshot if shared else one.setup_screenshot, 0.0
     for step in steps:
         act = step.act_ms + step.grab_ms
         lane = [

@@ -15,7 +15,8 @@ from console.models import LedgerEntry
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.pages.paging import by_number
 from desktops.models import Computer, ComputerTally
-from runs.models import Attempt, AttemptTry
+from runs.models import Attempt, AttemptTry, Prefix, PrefixTry, Run
+from runs.pages import forks
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.loaders import run_or_404
 
@@ -27,9 +28,23 @@ HELD_SHOWN: Final = 48
 class Desktop:
     computer: Computer
     attempt: Attempt | None
+    prefix: Prefix | None
     up: float
     cost: Decimal | None
-    step: int
+    most: int  # steps that it may take
+
+    @property
+    def step(self) -> int:
+        return self.played.steps if self.played else 0
+
+    @property
+    def played(self) -> Attempt | Prefix | None:
+        return self.attempt or self.prefix
+
+    @property
+    def forks_page(self) -> int:
+        """Of the tab Forks, where the prefix is drawn."""
+        return (self.prefix.number - 1) // forks.GROUPS + 1 if self.prefix else 1
 
 
 @require_safe
@@ -49,7 +64,7 @@ def computers(request: WorkspaceRequest, number: int) -> HttpResponse:
         shown = shown.filter(worker__in=[one.worker_id for one in tallies if one.worker.name == worker])
     held = list(shown.held().order_by("-number")[:HELD_SHOWN])
     page = by_number(shown.filter(stopped_at__isnull=False), request.GET, rows=ROWS, field="number")
-    desktops = _with_attempts([*held, *page.rows], timezone.now())
+    desktops = _with_what_played(run, [*held, *page.rows], timezone.now())
     context = {
         "counted": counted,
         "still_held": counted["started"] - counted["stopped"],
@@ -62,22 +77,30 @@ def computers(request: WorkspaceRequest, number: int) -> HttpResponse:
     return render_tab(request, run, "run-computers", "runs/computers.html", context)
 
 
-def _with_attempts(computers: list[Computer], now: datetime) -> list[Desktop]:
-    """Two queries more, for any number of computers: the tries on them, and what they cost."""
+def _with_what_played(run: Run, computers: list[Computer], now: datetime) -> list[Desktop]:
+    """Three queries more, for any number of computers: the tries on them, and what they cost."""
     pks = [computer.pk for computer in computers]
-    tries = {
-        one.computer_id: one
+    attempts = {
+        one.computer_id: one.attempt
         for one in AttemptTry.objects.filter(computer__in=pks)
         .select_related("attempt__task")
         .defer("verdict", "attempt__task__document", "attempt__task__recipe")
     }
+    prefixes = {
+        one.computer_id: one.prefix
+        for one in PrefixTry.objects.filter(computer__in=pks)
+        .select_related("prefix__task")
+        .defer("prefix__task__document", "prefix__task__recipe")
+    }
     costs = dict(LedgerEntry.objects.filter(subject__in=pks).values_list("subject", "cost"))
-    desktops = []
-    for computer in computers:
-        one = tries.get(computer.pk)
-        up = ((computer.stopped_at or now) - computer.started_at).total_seconds()
-        attempt = one.attempt if one else None
-        desktops.append(
-            Desktop(computer, attempt, up, costs.get(computer.pk), attempt.steps if attempt else 0)
+    return [
+        Desktop(
+            computer,
+            attempts.get(computer.pk),
+            prefixes.get(computer.pk),
+            ((computer.stopped_at or now) - computer.started_at).total_seconds(),
+            costs.get(computer.pk),
+            run.spec["prefix_steps" if computer.pk in prefixes else "max_steps"],
         )
-    return desktops
+        for computer in computers
+    ]

@@ -29,8 +29,15 @@ GROUPS: Final = {
         "attempt_ended",
         "try_failed",
     ),
+    "prefixes": ("prefix_offered", "prefix_saved", "prefix_ended", "prefix_released", "forked"),
     "steps": ("step",),
-    "computers": ("computer_started", "computer_ready", "desktop_taken_over", "computer_stopped"),
+    "computers": (
+        "state_saved",
+        "computer_started",
+        "computer_ready",
+        "desktop_taken_over",
+        "computer_stopped",
+    ),
     "problems": ("try_failed", "run_stopping"),
 }
 

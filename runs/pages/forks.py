@@ -1,5 +1,5 @@
-"""Forks: the tree of a forking run, a page of groups at a time. A group is one task, copy and round: what its attempts
-share, the screen they part from, and how each of them ended."""
+"""Forks: the tree of a forking run, a page of groups at a time. A group is one task, copy and round: the prefix that
+its attempts share, the screen they part from, and how each of them ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.pages.paging import typed_number
 from console.templatetags.deskyard import LOOKS, Look
-from runs.models import Attempt, Run, Step, Task
+from runs.models import Attempt, Prefix, Run, Step, Task
 from runs.pages import sentences
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.loaders import run_or_404
@@ -26,10 +26,10 @@ GROUPS: Final = 20
 
 
 class Branch(NamedTuple):
-    """The screen that the forks of a group part from, of `step`; the attempt that it was seen in."""
+    """The screen that the forks of a group part from, of `step`; the attempt whose replay has it, where one began."""
 
     screenshot: str
-    attempt: int
+    attempt: int | None
     step: int
 
 
@@ -52,6 +52,8 @@ class Group:
     copy: int
     leaves: Sequence[Leaf]
     branch: Branch | None
+    prefix: Prefix | None
+    why: str  # it could not be saved, in words
 
     @property
     def success(self) -> int:
@@ -121,12 +123,18 @@ def groups(run: Run, first: int) -> list[Group]:
         .order_by("number")
     )
     parted = branches(run, attempts)
+    shared = run.prefixes.filter(number__range=(first + 1, first + GROUPS)).with_cost()
+    prefixes = {prefix.number: prefix for prefix in shared.select_related("computer", "state")}
     made = []
-    for _, found in groupby(attempts, lambda one: (one.number - 1) // each):
+    for place, found in groupby(attempts, lambda one: (one.number - 1) // each):
         leaves = [_leaf(one) for one in found]
-        one = leaves[0].attempt
+        one, prefix = leaves[0].attempt, prefixes.get(place + 1)
         branch = next((parted[leaf.attempt.pk] for leaf in leaves if leaf.attempt.pk in parted), None)
-        made.append(Group(one.task, one.round, one.copy, leaves, branch))
+        if prefix is not None and prefix.screenshot and prefix.steps == run.spec["prefix_steps"]:
+            begun = next((leaf.attempt.number for leaf in leaves if leaf.method == "live"), None)
+            branch = Branch(prefix.screenshot, begun, prefix.steps)
+        why = sentences.reasons(prefix.invalid_reasons) if prefix else ""
+        made.append(Group(one.task, one.round, one.copy, leaves, branch, prefix, why))
     return made
 
 

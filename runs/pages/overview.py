@@ -14,8 +14,8 @@ from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.pages.paging import typed_number
 from desktops.models import Computer
 from runs import scoring
-from runs.actions.advance import able_workers
-from runs.models import Attempt, Run
+from runs.actions.offers import able_workers
+from runs.models import Attempt, Prefix, Run
 from runs.pages import sentences, states, waffle
 from runs.pages.forecast import forecast
 from runs.pages.frame import never_stored, render_tab
@@ -99,11 +99,14 @@ def _halves(rows: list[Any], wide: bool) -> list[list[Any]]:
     return [rows[:middle], rows[middle:]]
 
 
-def held_now(run: Run) -> list[Attempt]:
-    """Attempts whose desktop is held, with it, newest first."""
+def held_now(run: Run) -> list[Attempt | Prefix]:
+    """Attempts whose desktop is held, with it, newest first; before them the prefixes that are played."""
     held = Computer.objects.filter(group=run.pk).held().values("pk")
-    attempts = run.attempts.filter(computer__in=held).select_related("computer__worker", "task")
-    return list(attempts.defer(*UNSHOWN).order_by("-number")[:HELD_SHOWN])
+    found: list[Attempt | Prefix] = []
+    for rows in (run.prefixes, run.attempts):
+        shown = rows.filter(computer__in=held).select_related("computer__worker", "task").defer(*UNSHOWN)
+        found += shown.order_by("-number")[:HELD_SHOWN]
+    return found[:HELD_SHOWN]
 
 
 def seen(run: Run) -> list[Attempt]:

@@ -38,6 +38,12 @@ KIND_WORDS: Final = {
     "run_reopened": "run.reopened",
     "round_created": "round.created",
     "attempt_offered": "attempt.offered",
+    "prefix_offered": "prefix.offered",
+    "prefix_saved": "prefix.saved",
+    "prefix_ended": "prefix.ended",
+    "prefix_released": "prefix.released",
+    "state_saved": "state.saved",
+    "forked": "forked",
     "computer_started": "computer.started",
     "computer_ready": "computer.ready",
     "computer_stopped": "computer.stopped",
@@ -119,8 +125,14 @@ def action_words(action: Mapping[str, Any]) -> str:
 
 def describe(event: Event) -> Told:
     """One sentence for a row of the log. A kind this console does not know is named, never hidden."""
-    data = event.data
-    match event.kind:
+    told = _told(event.kind, event.data)
+    if told.of_attempt and "prefix" in event.data:
+        return told._replace(sentence=f"Prefix {event.data['prefix']:,} {told.sentence}", of_attempt=False)
+    return told
+
+
+def _told(kind: str, data: Mapping[str, Any]) -> Told:
+    match kind:
         case "run_created":
             return Told(
                 "plus", "", f"Created by {data['actor']}, {_attempts(data['planned'])} planned", False
@@ -149,6 +161,21 @@ def describe(event: Event) -> Told:
         case "attempt_offered":
             again = f", try {data['try_number']}" if data["try_number"] > 1 else ""
             return Told("running", "live2", f"started on {data['worker']}{again}")
+        case "prefix_offered":
+            again = f", try {data['try_number']}" if data["try_number"] > 1 else ""
+            return Told("running", "live2", f"of {data['task']} started on {data['worker']}{again}")
+        case "prefix_saved":
+            size, took = size_words(data["size_bytes"]), seconds(data["seconds"])
+            return Told("git-fork", "", f"saved in {took}, {size}")
+        case "prefix_ended":
+            return _prefix_ended(data)
+        case "prefix_released":
+            return Told("circle-check", "", "is no longer needed, what was saved is deleted")
+        case "state_saved":
+            size, took = size_words(data["size_bytes"]), seconds(data["seconds"])
+            return Told("circle-check", "", f"saved after its setup in {took}, {size}")
+        case "forked":
+            return _forked(data)
         case "computer_started":
             return Told("monitor", "", f"{data['computer']} started on {data['worker']}", False)
         case "computer_ready":
@@ -162,6 +189,7 @@ def describe(event: Event) -> Told:
         case "setup_done":
             steps = data["steps"]
             what = f"{steps} step" if steps == 1 else f"{steps} steps"
+            what = "from a saved desktop" if data.get("from_state") else what
             return Told("circle-check", "", f"set up in {seconds(data['seconds'])}, {what}")
         case "step":
             icon = ACTION_ICONS.get(data["action"], "mouse-pointer-2")
@@ -197,6 +225,27 @@ def cap_words(data: Mapping[str, Any]) -> str:
 
 def _attempts(n: int) -> str:
     return "1 attempt" if n == 1 else f"{n:,} attempts"
+
+
+def size_words(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"
+
+
+def _prefix_ended(data: Mapping[str, Any]) -> Told:
+    tries = f" after {data['tries']} tries" if data["tries"] > 1 else ""
+    if data["status"] == "saved":
+        return Told("circle-check", "ok", f"done{tries}: its forks start from it")
+    if data["status"] == "error":
+        why = reasons(data["reasons"]).lower()
+        return Told("error", "warn", f"not saved{tries}: {why}; each of its attempts plays it")
+    return Told("cancelled", "", "cancelled")
+
+
+def _forked(data: Mapping[str, Any]) -> Told:
+    took = seconds(data["seconds"])
+    if data["differences"]:
+        return Told("invalid", "void", f"is no fork: {'; '.join(data['differences'])[:200]}")
+    return Told("git-fork", "", f"forked from the saved desktop, compared in {took}")
 
 
 def _ended(data: Mapping[str, Any]) -> Told:

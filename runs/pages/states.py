@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from desktops.models import Assignment, Computer, Worker
-from runs.actions.advance import NO_WORKER, able_workers
+from desktops.models import Computer, Worker
+from runs.actions.advance import NO_WORKER
+from runs.actions.offers import able_workers
+from runs.actions.stop import live_work
 from runs.models import Attempt, AttemptTry, Run
 
 SHOWN = 8
@@ -45,7 +47,7 @@ def recovery(run: Run) -> Recovery | None:
     if run.status != Run.Status.RECOVERING or run.stop_reason:
         return None
     since = run.events.filter(kind="run_status").order_by("-seq").values_list("at", flat=True).first()
-    live = Assignment.objects.filter(attempt_try__attempt__run=run).live().select_related("worker")
+    live = live_work(run).select_related("worker")
     quiet = {one.worker_id: one.worker for one in live if one.is_quiet}
     able = able_workers(run)
     away = [one for one in able_workers(run, connected=False) if one not in able]

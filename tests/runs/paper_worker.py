@@ -21,7 +21,15 @@ SHOT = sha256("screen")
 
 
 class PaperWorker:
-    def __init__(self, workspace: Workspace, owner: User, *, name: str = "paper", slots: int = 2) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        owner: User,
+        *,
+        name: str = "paper",
+        slots: int = 2,
+        can_fork: bool = False,
+    ) -> None:
         self.token, _ = issue_token(
             workspace=workspace,
             user=owner,
@@ -30,7 +38,7 @@ class PaperWorker:
             expires_in=None,
             actor=Actor.person(owner),
         )
-        self.name, self.slots, self.number = name, slots, 0
+        self.name, self.slots, self.can_fork, self.number = name, slots, can_fork, 0
         self.instance = str(uuid.uuid4())
         self.worker = self.connect()
 
@@ -43,6 +51,7 @@ class PaperWorker:
             name=self.name,
             engine="fake",
             slots=self.slots,
+            can_fork=self.can_fork,
             images=[image],
             held=[messages.Held(assignment=str(one.pk), epoch=one.epoch) for one in held],
         )
@@ -50,6 +59,9 @@ class PaperWorker:
 
     def offered(self) -> list[Assignment]:
         return list(Assignment.objects.filter(worker=self.worker).live().order_by("offered_at"))
+
+    def offered_of(self, kind: str) -> list[Assignment]:
+        return [one for one in self.offered() if one.kind == kind]
 
     def beat(self) -> None:
         held = [messages.Held(assignment=str(a.pk), epoch=a.epoch) for a in self.offered()]
@@ -117,6 +129,63 @@ class PaperWorker:
         """A whole attempt that goes well."""
         computer = self.start(assignment)
         self.step(assignment)
+        self.verdict(assignment, reward)
+        self.stop(assignment, computer)
+        self.end(assignment)
+
+    def save(self, assignment: Assignment, computer: str, *, name: str = "") -> str:
+        """Its desktop, as what the order asks for. Returns the digest."""
+        name = name or assignment.payload["state"]
+        digest = f"sha256:{sha256(name)}"
+        self.say(
+            assignment,
+            {
+                "kind": "state_saved",
+                "computer": computer,
+                "name": name,
+                "digest": digest,
+                "size_bytes": 200_000_000,
+                "seconds": 0.4,
+                "attestation": {"screenshot": SHOT, "processes": ["Xvnc"], "files": sha256("files")},
+            },
+        )
+        return digest
+
+    def play_prefix(self, assignment: Assignment) -> str:
+        """A whole prefix that goes well: all its steps, saved. Returns the digest of what was saved."""
+        computer = self.start(assignment)
+        for number in range(1, len(assignment.payload["recipe"]) + 1):
+            self.step(assignment, number)
+        digest = self.save(assignment, computer)
+        self.stop(assignment, computer)
+        self.end_prefix(assignment)
+        return digest
+
+    def end_prefix(self, assignment: Assignment, **fields: Any) -> None:
+        self.say(assignment, {"kind": "prefix_ended", "ok": True, **fields})
+
+    def play_fork(
+        self, assignment: Assignment, reward: float = 1.0, *, differences: Sequence[str] = ()
+    ) -> None:
+        """An attempt that starts from what was saved; with differences it is no fork, and has no verdict."""
+        computer = str(uuid.uuid4())
+        self.say(
+            assignment,
+            {"kind": "computer_started", "computer": computer, "engine": "fake"},
+            {"kind": "computer_ready", "computer": computer, "seconds": 0.2},
+            {
+                "kind": "forked",
+                "computer": computer,
+                "state": assignment.payload["fork"]["state"],
+                "differences": list(differences),
+                "seconds": 0.1,
+            },
+        )
+        if differences:
+            self.stop(assignment, computer)
+            self.end(assignment, ok=False, invalid_reasons=["fork_mismatch"])
+            return
+        self.step(assignment, assignment.payload["prefix_steps"] + 1)
         self.verdict(assignment, reward)
         self.stop(assignment, computer)
         self.end(assignment)

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, transaction
 
 from desktops.models import Worker
-from runs.assignments import AttemptHandler
+from runs.assignments import RunHandler
 from runs.models import Run
 from runs.supervisor import one_pass
 from tests.runs.paper_worker import PaperWorker
@@ -27,15 +27,15 @@ def test_a_pass_that_commits_an_offer_does_not_wait_for_a_report_in_the_making(
     new_run()
     one_pass()
     seen: list[object] = []
-    batch = AttemptHandler.batch
+    batch = RunHandler.batch
 
-    def check_meanwhile(handler: AttemptHandler, assignments: Collection[uuid.UUID]) -> Any:
+    def check_meanwhile(handler: RunHandler, assignments: Collection[uuid.UUID]) -> Any:
         other = threading.Thread(target=lambda: seen.append(_foreign_key_check(worker.worker)))
         other.start()
         other.join()
         return batch(handler, assignments)
 
-    monkeypatch.setattr(AttemptHandler, "batch", check_meanwhile)
+    monkeypatch.setattr(RunHandler, "batch", check_meanwhile)
     worker.start(worker.offered()[0])
     assert seen
     assert set(seen) == {True}
