@@ -93,12 +93,18 @@ def _try(workspace: Workspace, id: UUID, request: Request) -> AttemptTry | None:
     """The try that `?try=` names, else the last; None when the attempt has not been begun."""
     attempt = get_object_or_404(attempts_for_api().filter(workspace=workspace), pk=id)
     tries = AttemptTry.objects.filter(attempt=attempt).order_by("-number")
+    number = asked_try(request)
+    return tries.first() if number is None else get_object_or_404(tries, number=number)
+
+
+def asked_try(request: Request) -> int | None:
+    """What `?try=` says; None: the last one."""
     named = request.query_params.get("try")
     if named is None:
-        return tries.first()
+        return None
     if not (named.isascii() and named.isdecimal() and 1 <= int(named[:9]) <= limits.MOST_TRIES):
         wrong = FieldProblem(
             field="try", code="invalid", message=f"Must be between 1 and {limits.MOST_TRIES}."
         )
         raise InvalidRequest([wrong])
-    return get_object_or_404(tries, number=int(named))
+    return int(named)

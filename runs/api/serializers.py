@@ -168,6 +168,11 @@ class AttemptSerializer(serializers.ModelSerializer[Attempt]):
     fork_method = NullWhenEmpty(
         help_text="live: restored from the saved desktop; replay: prefix played again."
     )
+    prefix = serializers.UUIDField(
+        source="prefix_id",
+        allow_null=True,
+        help_text="The prefix that its group shares, where one was played.",
+    )
     outcome = serializers.ChoiceField(choices=Attempt.Outcome.choices, allow_null=True, read_only=True)
     checker_error = NullWhenEmpty()
     duration_seconds = serializers.FloatField(allow_null=True)
@@ -186,6 +191,7 @@ class AttemptSerializer(serializers.ModelSerializer[Attempt]):
             "copy",
             "fork",
             "fork_method",
+            "prefix",
             "status",
             "verifier",
             "outcome",
@@ -208,6 +214,8 @@ class TrySerializer(serializers.ModelSerializer[AttemptTry]):
     checker_error = NullWhenEmpty()
     detail = NullWhenEmpty()
     computer = serializers.CharField(source="computer.label", default=None, allow_null=True)
+    from_state = NullWhenEmpty(help_text="Name of the saved desktop it started from, on its worker.")
+    from_digest = NullWhenEmpty(help_text="Digest of that desktop.")
     setup_screenshot = serializers.SerializerMethodField(help_text="What the screen showed after the setup.")
     verdict = serializers.SerializerMethodField(help_text="The checker's word with all its evidence.")
 
@@ -225,6 +233,8 @@ class TrySerializer(serializers.ModelSerializer[AttemptTry]):
             "computer",
             "setup_seconds",
             "setup_screenshot",
+            "from_state",
+            "from_digest",
             "verdict",
         ]
         read_only_fields = fields

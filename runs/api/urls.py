@@ -5,6 +5,7 @@ from console.api.views import NoSuchRoute
 from .again import RunRerunView, RunRetryView
 from .attempts import AttemptStepsView, AttemptView, StepScreenshotView
 from .exports import AttemptsFileView, EventsFileView
+from .prefixes import PrefixStepsView, RunPrefixesView
 from .provenance import RunProvenanceView, VerifierView
 from .tasks import TaskListView, TaskSetListView
 from .views import (
@@ -29,6 +30,8 @@ urlpatterns: list[URLPattern] = [
     path("runs/<uuid:id>/rerun", RunRerunView.as_view(), name="api-run-rerun"),
     path("runs/<uuid:id>/retry-invalid", RunRetryView.as_view(), name="api-run-retry"),
     path("runs/<uuid:id>/attempts", RunAttemptsView.as_view(), name="api-run-attempts"),
+    path("runs/<uuid:id>/prefixes", RunPrefixesView.as_view(), name="api-run-prefixes"),
+    path("prefixes/<uuid:id>/steps", PrefixStepsView.as_view(), name="api-prefix-steps"),
     path("runs/<uuid:id>/events", RunEventsView.as_view(), name="api-run-events"),
     path("runs/<uuid:id>/attempts.<export:form>", AttemptsFileView.as_view(), name="api-run-attempts-file"),
     path("runs/<uuid:id>/events.jsonl", EventsFileView.as_view(), name="api-run-events-file"),

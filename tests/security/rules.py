@@ -163,6 +163,8 @@ API: Final[dict[str, dict[str, str | None]]] = {
     "api-run-retry": {"POST": "runs:write"},
     "api-run-attempts": {"GET": "runs:read"},
     "api-run-events": {"GET": "runs:read"},
+    "api-run-prefixes": {"GET": "runs:read"},
+    "api-prefix-steps": {"GET": "runs:read"},
     "api-run-attempts-file": {"GET": "runs:read"},
     "api-run-events-file": {"GET": "runs:read"},
     "api-run-provenance": {"GET": "runs:read"},

@@ -16,7 +16,7 @@ from console.actions.webhooks import add_webhook
 from console.actor import Actor
 from console.models import Delivery, Invitation, Token, User, Webhook, Workspace
 from desktops.models import Computer, Hold, State, Worker
-from runs.models import Attempt, Run
+from runs.models import Attempt, Prefix, Run
 from tests.factories import (
     AssignmentFactory,
     AttemptFactory,
@@ -25,6 +25,7 @@ from tests.factories import (
     EventFactory,
     HoldFactory,
     MembershipFactory,
+    PrefixTryFactory,
     RunFactory,
     StateFactory,
     StepFactory,
@@ -49,6 +50,7 @@ class World:
     run: Run
     attempt: Attempt
     computer: Computer
+    prefix: Prefix
     worker: Worker
     state: State
     hold: Hold
@@ -75,6 +77,8 @@ class World:
             return self.state.pk
         if name.startswith("api-computer"):
             return self.hold.pk
+        if name == "api-prefix-steps":
+            return self.prefix.pk
         return self.attempt.pk if name in OF_ATTEMPTS else self.run.pk
 
     def _value(self, name: str, kind: str, persona: str) -> Any:
@@ -166,6 +170,7 @@ def build(workspace: Workspace, owner: User, admin: User, member: User, outsider
         run=run,
         attempt=attempt,
         computer=_being_played(run, worker),
+        prefix=PrefixTryFactory(prefix__run=run, actions=[{"action": "wait"}]).prefix,
         worker=worker,
         state=StateFactory(worker=worker),
         hold=HoldFactory(workspace=workspace, opened_by=creator),
