@@ -1,11 +1,11 @@
 """One signed manifest a run: what was asked, what it resolved to, every verdict with its evidence, what it cost.
 
-An in-toto statement in a DSSE envelope. Its subjects are the run's attempts, its desktops and its event log, each by
-the SHA-256 over one canonical JSON line a row, in order of number or seq:
+An in-toto statement in a DSSE envelope. Its subjects are the run's attempts, the prefixes they share, its desktops and
+its event log, each by the SHA-256 over one canonical JSON line a row, in order of number or seq:
 
 * up to INLINE attempts the rows are in the statement, and the manifest is one JSON document, the envelope;
-* above that the manifest is a file of lines: every attempt, every desktop, and as its last line the envelope, whose
-  digests cover the lines before it. It is written and can be verified line by line, whatever its length.
+* above that the manifest is a file of lines: every attempt, prefix and desktop, and as its last line the envelope,
+  whose digests cover the lines before it. It is written and can be verified line by line, whatever its length.
 
 `verify.py` beside this verifies either and computes every figure again. It needs nothing of ours.
 """
@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
+from decimal import Decimal
 from typing import Any, Final
 
 from django.conf import settings
@@ -30,10 +31,16 @@ from runs import scoring, timing
 from runs.models import Run, Task
 from runs.receipt import receipt
 
-from .lines import Line, at, attempt_lines, desktop_lines, event_lines
+from .lines import Line, at, attempt_lines, desktop_lines, event_lines, prefix_lines
 
 PREDICATE: Final = "https://deskyard.dev/provenance/run/v1"
 INLINE: Final = 10_000
+# In the order in which they are written.
+ROWS: Final[dict[str, Callable[[Run], Iterator[Line]]]] = {
+    "attempts": attempt_lines,
+    "prefixes": prefix_lines,
+    "desktops": desktop_lines,
+}
 
 
 class NotEnded(Exception):
@@ -69,22 +76,21 @@ def manifest(run: Run) -> Iterator[bytes]:
 def statement(run: Run) -> dict[str, Any]:
     """With all its rows inside."""
     tally = _Tally()
-    attempts = [line for line, _ in tally.watch("attempts", attempt_lines(run))]
-    desktops = [line for line, _ in tally.watch("desktops", desktop_lines(run))]
-    return _statement(run, tally, attempts, desktops)
+    rows = {name: [line for line, _ in tally.watch(name, read(run))] for name, read in ROWS.items()}
+    return _statement(run, tally, rows)
 
 
 def _large(run: Run) -> Iterator[bytes]:
     tally = _Tally()
-    for name, lines in (("attempts", attempt_lines(run)), ("desktops", desktop_lines(run))):
+    for name, read in ROWS.items():
         piece: list[bytes] = []
-        for _, written in tally.watch(name, lines):
+        for _, written in tally.watch(name, read(run)):
             piece.append(written)
             if len(piece) == 200:
                 yield b"".join(piece)
                 piece.clear()
         yield b"".join(piece)
-    yield canonical(sign(_statement(run, tally, None, None)))
+    yield canonical(sign(_statement(run, tally, dict.fromkeys(ROWS))))
 
 
 def as_file(run: Run) -> HttpResponseBase:
@@ -107,6 +113,7 @@ class _Tally:
         self.images: Counter[str] = Counter()
         self.workers: set[tuple[str, str, str]] = set()
         self.checkers: Counter[tuple[str, str]] = Counter()
+        self.prefix_cost = Decimal(0)
 
     def watch(self, name: str, lines: Iterable[Line]) -> Iterator[tuple[Line, bytes]]:
         digest = hashlib.sha256()
@@ -116,16 +123,16 @@ class _Tally:
             if line.get("kind") == "desktop":
                 self.images[line["image_id"] or ""] += 1
                 self.workers.add((line["worker"], line["worker_version"], line["engine"]))
-            for one in line.get("tries", ()):
+                if line["purpose"] == "prefix" and line["ledger"]:
+                    self.prefix_cost += Decimal(line["ledger"]["cost_usd"] or 0)
+            for one in line["tries"] if line.get("kind") == "attempt" else ():
                 if one["checker_digest"]:
                     self.checkers[one["checker"], one["checker_digest"]] += 1
             yield line, written
         self.digests[name] = digest.hexdigest()
 
 
-def _statement(
-    run: Run, tally: _Tally, attempts: list[Line] | None, desktops: list[Line] | None
-) -> dict[str, Any]:
+def _statement(run: Run, tally: _Tally, rows: Mapping[str, list[Line] | None]) -> dict[str, Any]:
     for _ in tally.watch("events", event_lines(run, run.last_seq)):
         pass
     caps = scoring.caps(run)
@@ -142,11 +149,10 @@ def _statement(
             "resolved": _resolved(run, tally),
             "counts": dict(scoring.counts(run)),
             "cost": {name: dollars(amount) for name, amount in scoring.cost(run).items()},  # type: ignore[arg-type]
-            "figures": _figures(run),
+            "figures": {**_figures(run), "prefix_cost_usd": dollars(tally.prefix_cost)},
             "caps": {**caps, "spend_cap_usd": dollars(caps["spend_cap_usd"])},
             "events": {"last_seq": run.last_seq},
-            "attempts": attempts,
-            "desktops": desktops,
+            **rows,
         },
     }
 

@@ -13,7 +13,7 @@ from console.api.signing import canonical
 from console.api.views import dollars
 from console.models import LedgerEntry
 from desktops.models import Computer
-from runs.models import Attempt, AttemptTry, Event, Run, Step
+from runs.models import Attempt, AttemptTry, Event, Prefix, PrefixTry, Run, Step
 from runs.timing import STEP_PARTS
 
 CHUNK: Final = 1_000
@@ -45,6 +45,8 @@ ATTEMPT: Final = (
     "copy",
     "fork",
     "fork_method",
+    "prefix__number",
+    "prefix__state_digest",
     "status",
     "verifier",
     "outcome",
@@ -69,6 +71,11 @@ def _attempt(row: Any, tries: list[Line]) -> Line:
         "copy": row.copy,
         "fork": row.fork,
         "fork_method": row.fork_method or None,
+        "prefix": row.prefix__number
+        and {
+            "number": row.prefix__number,
+            "state_digest": row.prefix__state_digest or None,
+        },
         "status": row.status,
         "verifier": row.verifier,
         "outcome": row.outcome,
@@ -101,6 +108,8 @@ TRY: Final = (
     "verdict",
     "setup_screenshot",
     "setup_seconds",
+    "from_state",
+    "from_digest",
     "ended_at",
 )
 
@@ -140,6 +149,8 @@ def _try(row: Any, steps: list[tuple[Any, ...]]) -> Line:
             for digest in (evidence.get("artefacts") or {}).values()
         ),
         "setup_screenshot": row.setup_screenshot or None,
+        "from_state": row.from_state or None,
+        "from_digest": row.from_digest or None,
         "screenshots": [screenshot for screenshot, *_ in steps],
         # What the times on the Metrics tab are made of: policy, act, settle and grab of each step.
         "step_ms": [times for _, *times in steps],
@@ -149,9 +160,104 @@ def _try(row: Any, steps: list[tuple[Any, ...]]) -> Line:
     }
 
 
+PREFIX: Final = (
+    "pk",
+    "number",
+    "task__task_id",
+    "round",
+    "copy",
+    "status",
+    "invalid_reasons",
+    "steps",
+    "state_digest",
+    "screenshot",
+    "computer__number",
+    "worker__name",
+    "started_at",
+    "ended_at",
+)
+PREFIX_TRY: Final = (
+    "pk",
+    "prefix_id",
+    "number",
+    "ok",
+    "invalid_reasons",
+    "computer__worker__name",
+    "computer__number",
+    "setup_screenshot",
+    "setup_seconds",
+    "from_state",
+    "from_digest",
+    "ended_at",
+)
+
+
+def prefix_lines(run: Run) -> Iterator[Line]:
+    """Every prefix, by number, with its tries and what their screens showed. Three queries a CHUNK."""
+    rows = Prefix.objects.filter(run=run).order_by("number").values_list(*PREFIX, named=True)
+    last = 0
+    while chunk := list(rows.filter(number__gt=last)[:CHUNK]):
+        last = chunk[-1].number
+        tries = _prefix_tries([row.pk for row in chunk])
+        for row in chunk:
+            yield _prefix(row, tries.get(row.pk, []))
+
+
+def _prefix(row: Any, tries: list[Line]) -> Line:
+    return {
+        "kind": "prefix",
+        "number": row.number,
+        "id": str(row.pk),
+        "task": row.task__task_id,
+        "round": row.round,
+        "copy": row.copy,
+        "status": row.status,
+        "invalid_reasons": row.invalid_reasons,
+        "steps": row.steps,
+        "state_digest": row.state_digest or None,
+        "screenshot": row.screenshot or None,
+        "computer": label(row.computer__number),
+        "worker": row.worker__name,
+        "started_at": at(row.started_at),
+        "ended_at": at(row.ended_at),
+        "tries": tries,
+    }
+
+
+def _prefix_tries(prefixes: list[Any]) -> dict[Any, list[Line]]:
+    rows = list(
+        PrefixTry.objects.filter(prefix__in=prefixes)
+        .order_by("prefix_id", "number")
+        .values_list(*PREFIX_TRY, named=True)
+    )
+    steps: dict[int, list[str]] = defaultdict(list)
+    of_tries = Step.objects.filter(prefix_try__in=[row.pk for row in rows]).order_by("prefix_try", "number")
+    for one, screenshot in of_tries.values_list("prefix_try_id", "screenshot"):
+        steps[one].append(screenshot)
+    found: dict[Any, list[Line]] = defaultdict(list)
+    for row in rows:
+        found[row.prefix_id].append(
+            {
+                "number": row.number,
+                "ok": row.ok,
+                "invalid_reasons": row.invalid_reasons,
+                "worker": row.computer__worker__name,
+                "computer": label(row.computer__number),
+                "setup_screenshot": row.setup_screenshot or None,
+                "setup_seconds": row.setup_seconds,
+                "from_state": row.from_state or None,
+                "from_digest": row.from_digest or None,
+                "screenshots": steps[row.pk],
+                "ended_at": at(row.ended_at),
+            }
+        )
+    return found
+
+
 DESKTOP: Final = (
     "number",
     "pk",
+    "purpose",
     "worker__name",
     "worker_version",
     "worker__version",
@@ -181,6 +287,7 @@ def _desktop(row: Any, entry: list[Any] | None) -> Line:
         "kind": "desktop",
         "computer": label(row.number),
         "id": str(row.pk),
+        "purpose": row.purpose,
         "worker": row.worker__name,
         "worker_version": row.worker_version or row.worker__version,
         "engine": row.engine,

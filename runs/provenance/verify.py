@@ -40,6 +40,7 @@ SAMPLE = 1_000
 STEP_PARTS = ("policy_ms", "act_ms", "settle_ms", "grab_ms")
 FINISHED = ("done", "error")
 STATUSES = ("queued", "running", "verifying", "done", "error", "cancelled")
+SHAPELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError, InvalidOperation, OverflowError)
 VERIFIERS = ("valid", "invalid", "not_checked")
 
 
@@ -140,8 +141,11 @@ class Rows:
     """What the rows come to, added up as they pass. Keeps a few numbers a task and nothing a row."""
 
     def __init__(self) -> None:
-        self.attempts = self.desktops = 0
-        self.digests = {"attempts": hashlib.sha256(), "desktops": hashlib.sha256()}
+        self.attempts = self.prefixes = self.desktops = 0
+        self.digests = {name: hashlib.sha256() for name in ("attempts", "prefixes", "desktops")}
+        # What attempts say of their prefixes, and what these say of themselves: one digest each, in order of number.
+        self.named, self.saved = hashlib.sha256(), hashlib.sha256()
+        self.last_named = b""
         self.columns: Counter[tuple[str, str]] = Counter()
         self.outcomes: Counter[Any] = Counter()
         self.tasks: dict[str, Counter[str]] = {}
@@ -149,7 +153,7 @@ class Rows:
         self.checkers: Counter[tuple[str, str]] = Counter()
         self.images: Counter[str] = Counter()
         self.workers: set[tuple[str, str, str]] = set()
-        self.cost = self.seconds = Decimal(0)
+        self.cost = self.seconds = self.prefix_cost = Decimal(0)
         self.stopped = self.ledger_rows = self.ledger_open = 0
         self.places: dict[str, int] = {"round": 0, "copy": 0, "fork": 0}
         self.last_desktop = 0
@@ -158,9 +162,12 @@ class Rows:
         self.up: dict[str, tuple[str, str | None, float | None]] | None = None
 
     def add(self, row: dict[str, Any], written: bytes) -> None:
-        if row["kind"] == "attempt" and not self.desktops:
+        if row["kind"] == "attempt" and not self.prefixes and not self.desktops:
             self.digests["attempts"].update(written)
             self.attempt(row)
+        elif row["kind"] == "prefix" and not self.desktops:
+            self.digests["prefixes"].update(written)
+            self.prefix(row)
         elif row["kind"] == "desktop":
             self.digests["desktops"].update(written)
             self.desktop(row)
@@ -188,6 +195,7 @@ class Rows:
         self.columns["status", status] += 1
         self.columns["verifier", verifier] += 1
         self.outcomes[outcome] += 1
+        self.forked(name, row)
         for place in self.places:
             self.places[place] = max(self.places[place], row[place])
         if status in FINISHED:
@@ -203,6 +211,23 @@ class Rows:
         for one in row["tries"]:
             if one["checker_digest"]:
                 self.checkers[one["checker"], one["checker_digest"]] += 1
+
+    def forked(self, name: str, row: dict[str, Any]) -> None:
+        """A live fork with a verdict was started from what was saved of its prefix."""
+        prefix = row.get("prefix")
+        if row["fork_method"] == "live" and row["verifier"] == "valid":
+            judged = [one for one in row["tries"] if one["verdict_digest"]]
+            if prefix is None or any(one["from_digest"] != prefix["state_digest"] for one in judged):
+                raise Wrong(f"{name} is no fork of the desktop that was saved.")
+        if prefix is not None and (said := of_prefix(prefix)) != self.last_named:
+            self.named.update(said)
+            self.last_named = said
+
+    def prefix(self, row: dict[str, Any]) -> None:
+        self.prefixes += 1
+        if row["status"] in ("saved", "done") and not row["state_digest"]:
+            raise Wrong(f"Prefix {row['number']} was saved without a digest.")
+        self.saved.update(of_prefix(row))
 
     def desktop(self, row: dict[str, Any]) -> None:
         self.desktops += 1
@@ -236,6 +261,12 @@ class Rows:
             raise Wrong(f"{name} costs more than its seconds at its rate.")
         self.cost += cost
         self.seconds += seconds
+        if row.get("purpose") == "prefix":
+            self.prefix_cost += cost
+
+
+def of_prefix(said: dict[str, Any]) -> bytes:
+    return canonical([said["number"], said["state_digest"]]) + b"\n"
 
 
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -357,49 +388,20 @@ def wilson(success: int, n: int) -> tuple[float, float]:
 
 
 def student_t(p: float, df: int) -> float:
-    """The quantile, by halving: its distribution from the incomplete beta function."""
-    low, high = 0.0, 1.0
-    while student_cdf(high, df) < p:
-        high *= 2
-    for _ in range(200):
+    """The quantile, by halving. With t = √df · tan θ its distribution is an integral of cosᵈᶠ⁻¹, which Simpson's rule
+    has to far more places than are compared."""
+    scale = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(math.pi)
+
+    def below(theta: float, n: int = 400) -> float:
+        values = [math.cos(theta * i / n) ** (df - 1) for i in range(n + 1)]
+        inner = 4 * sum(values[1:-1:2]) + 2 * sum(values[2:-1:2])
+        return 0.5 + scale * (values[0] + inner + values[-1]) * theta / n / 3
+
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):
         middle = (low + high) / 2
-        if student_cdf(middle, df) < p:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
-
-
-def student_cdf(t: float, df: int) -> float:
-    return 1 - incomplete_beta(df / (df + t * t), df / 2, 0.5) / 2
-
-
-def incomplete_beta(x: float, a: float, b: float) -> float:
-    """Regularised, by Lentz's continued fraction."""
-    if x in (0.0, 1.0):
-        return x
-    if x > (a + 1) / (a + b + 2):
-        return 1 - incomplete_beta(1 - x, b, a)
-    front = math.exp(
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    )
-    tiny = 1e-300
-    f, c, d = 1.0, 1.0, 0.0
-    for i in range(1000):
-        m = i // 2
-        if i == 0:
-            numerator = 1.0
-        elif i % 2 == 0:
-            numerator = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        else:
-            numerator = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        d = 1 + numerator * d or tiny
-        d = 1 / d
-        c = 1 + numerator / c or tiny
-        f *= c * d
-        if abs(1 - c * d) < 1e-15:
-            break
-    return front * (f - 1) / a
+        low, high = (middle, high) if below(middle) < p else (low, middle)
+    return math.sqrt(df) * math.tan(low)
 
 
 # ── comparing ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -431,8 +433,9 @@ def compare(statement: dict[str, Any], rows: Rows, events: Path | None) -> Itera
     signed = {row["name"].rsplit("/", 1)[1]: row["digest"]["sha256"] for row in statement["subject"]}
     for name, digest in rows.digests.items():
         yield check(f"digest of the {name}", signed[name], digest.hexdigest())
-    if set(signed) != {"attempts", "desktops", "events"}:
-        yield "subjects", False, "attempts, desktops and events, and nothing else, are signed"
+    if set(signed) != {"attempts", "prefixes", "desktops", "events"}:
+        yield "subjects", False, "attempts, prefixes, desktops and events, and nothing else, are signed"
+    yield check("prefixes that attempts name", rows.named.hexdigest(), rows.saved.hexdigest())
     if events is not None:
         with events.open("rb") as file:
             yield check(
@@ -443,13 +446,10 @@ def compare(statement: dict[str, Any], rows: Rows, events: Path | None) -> Itera
     yield check("tasks asked for", request["tasks"], names)
     played = set(rows.tasks) - set(names)
     yield "tasks played", not played, "all asked for" if not played else f"not asked for: {sorted(played)}"
-    whole = len(names) * request["parallel_copies"] * request["fork_copies"]
+    copies, forks = request["parallel_copies"], request["fork_copies"]
+    whole = len(names) * copies * forks
     planned = whole * request["rounds"]
-    asked = {
-        "round": run["rounds_created"],
-        "copy": request["parallel_copies"],
-        "fork": request["fork_copies"],
-    }
+    asked = {"round": run["rounds_created"], "copy": copies, "fork": forks}
     yield check("rounds, copies and forks", asked if rows.attempts else rows.places, rows.places)
     yield check("rows", whole * run["rounds_created"], rows.attempts)
     found = counts(rows, planned, run["final"])
@@ -482,6 +482,7 @@ def compare(statement: dict[str, Any], rows: Rows, events: Path | None) -> Itera
 
     cost = predicate["cost"]
     yield check("spent", cost["spent_usd"], rows.cost)
+    yield check("cost of prefixes", figures["prefix_cost_usd"], rows.prefix_cost)
     within = Decimal(cost["spent_usd"]) + Decimal(cost["reserved_usd"]) <= Decimal(cost["cap_usd"])
     of_cap = f"{cost['spent_usd']} + {cost['reserved_usd']} of {cost['cap_usd']}"
     yield "spent and reserved within the cap", within, of_cap
@@ -552,21 +553,13 @@ def verify(manifest: Path, keys: Path, events: Path | None, say: Callable[[str],
         predicate = statement["predicate"]
         if (predicate["attempts"] is None) != (rows.attempts + rows.desktops > 0):
             raise Wrong("Rows stand both in the statement and before it, or nowhere.")
-        for row in [*(predicate["attempts"] or ()), *(predicate["desktops"] or ())]:
+        for row in (row for name in rows.digests for row in predicate[name] or ()):
             rows.add(row, canonical(row) + b"\n")
         results = list(compare(statement, rows, events))
     except Wrong as wrong:
         say(f"WRONG  {wrong}")
         return False
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        IndexError,
-        InvalidOperation,
-        OverflowError,
-    ) as error:
+    except SHAPELESS as error:
         say(f"WRONG  It does not have the shape of a manifest: {type(error).__name__}: {error}")
         return False
     run = predicate["run"]
