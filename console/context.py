@@ -37,6 +37,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, tuple[str, ...]], ...]], ..
         (
             ("workspace-home", "Home", "house", ("workspace-home",)),
             ("run-list", "Runs", "play", ("run", "attempt")),
+            ("computer-list", "Computers", "monitor", ("computer",)),
             ("evaluation-list", "Evaluations", "layers", ("evaluation",)),
             ("mission-list", "Missions", "flag", ("mission",)),
         ),

@@ -43,6 +43,12 @@ LOOKS: dict[str | None, Look] = {
     "error": Look("error", "Error", "warn"),
     "failed": Look("error", "Failed", "warn"),
     "cancelled": Look("cancelled", "Cancelled", "idle"),
+    # computers that somebody opens
+    "waiting": Look("queued", "Waiting", "idle"),
+    "starting": Look("preparing", "Starting", "live2"),
+    "ready": Look("running", "Ready", "live2"),
+    "closing": Look("cancelled", "Closing", "live2"),
+    "closed": Look("done", "Closed", "idle"),
     # verifier
     "valid": Look("valid", "Valid"),
     "invalid": Look("invalid", "Invalid", "void"),

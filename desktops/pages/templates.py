@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.contrib import messages
 from django.db.models import Count, Max, Min
-from django.http import Http404, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
 
+from console.actor import Actor
 from console.models import Workspace
-from console.pages.loaders import WorkspaceRequest, workspace_page
+from console.pages.loaders import WorkspaceRequest, managers_only, workspace_page
 from console.templatetags.deskyard import money
+from desktops.actions.templates import NotADraft, NotMadeYet, discard_draft, publish_draft
 from desktops.models import Template, TemplateVersion, Worker, WorkerRate
 
 
@@ -62,7 +66,9 @@ def _rate_spans(workspace: Workspace) -> dict[int, str]:
 @require_safe
 def template_list(request: WorkspaceRequest) -> HttpResponse:
     versions = list(
-        TemplateVersion.objects.filter(template__workspace=request.workspace).select_related("template")
+        TemplateVersion.objects.filter(template__workspace=request.workspace).select_related(
+            "template", "base__template"
+        )
     )
     published = sum(version.status == TemplateVersion.Status.PUBLISHED for version in versions)
     drafts = sum(version.status == TemplateVersion.Status.DRAFT for version in versions)
@@ -82,7 +88,7 @@ def template(request: WorkspaceRequest, name: str) -> HttpResponse:
     found = Template.objects.for_workspace(request.workspace).filter(name=name).first()
     if found is None:
         raise Http404("No such template.")
-    versions = list(found.versions.select_related("template").order_by("-version"))
+    versions = list(found.versions.select_related("template", "base__template").order_by("-version"))
     asked = request.GET.get("version")
     rows = _rows(request.workspace, versions)
     if asked:
@@ -95,3 +101,39 @@ def template(request: WorkspaceRequest, name: str) -> HttpResponse:
     own_rates = list(found.worker_rates.select_related("worker"))
     context = {"template": found, "rows": rows, "picked": picked, "own_rates": own_rates}
     return render(request, "desktops/template.html", context)
+
+
+def _draft_or_404(workspace: Workspace, name: str, version: int) -> TemplateVersion:
+    versions = TemplateVersion.objects.filter(template__workspace=workspace, template__name=name)
+    found = versions.select_related("template__workspace").filter(version=version).first()
+    if found is None:
+        raise Http404("No such version.")
+    return found
+
+
+@workspace_page
+@require_POST
+@managers_only
+def publish(request: WorkspaceRequest, name: str, version: int) -> HttpResponseRedirect:
+    draft = _draft_or_404(request.workspace, name, version)
+    try:
+        published = publish_draft(draft, actor=Actor.person(request.user))
+    except (NotADraft, NotMadeYet) as why:
+        messages.warning(request, str(why))
+    else:
+        messages.success(request, f"{published} is published: every member may run it, and it never changes.")
+    return redirect(f"{reverse('template', args=[request.workspace.slug, name])}?version={version}")
+
+
+@workspace_page
+@require_POST
+@managers_only
+def discard(request: WorkspaceRequest, name: str, version: int) -> HttpResponseRedirect:
+    draft = _draft_or_404(request.workspace, name, version)
+    try:
+        discard_draft(draft, actor=Actor.person(request.user))
+    except (NotADraft, NotMadeYet) as why:
+        messages.warning(request, str(why))
+    else:
+        messages.info(request, f"The draft {draft} is discarded.")
+    return redirect("template-list", request.workspace.slug)
