@@ -14,9 +14,11 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 
 from console.actions.workspaces import may_open_workspaces
 from console.models import Budget, Membership, Workspace
+from console.spending import so_far
 
 THEMES = ("light", "dark")
 
@@ -105,9 +107,12 @@ class Shell:
     def budget(self) -> Budget | None:
         return Budget.objects.filter(workspace=self.workspace, parent=None).first()
 
-    @property
+    @cached_property
     def spent(self) -> Decimal:
-        return self.budget.spent if self.budget else Decimal(0)
+        """What desktops that run have cost by now is in it."""
+        if self.budget is None or self.workspace is None:
+            return Decimal(0)
+        return so_far(self.workspace, [self.budget], timezone.now())[self.budget.pk].spent
 
     @cached_property
     def desktops(self) -> dict[str, int]:

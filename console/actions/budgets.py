@@ -13,6 +13,7 @@ from django.db import transaction
 from console.actor import Actor
 from console.doorbell import ring
 from console.models import Budget, Workspace
+from console.money import dollars, money
 
 from . import audit
 from .workspaces import require_manager
@@ -32,11 +33,13 @@ class BudgetExhausted(Exception):
 
 
 class CapTooLow(Exception):
-    """A cap cannot lie below what is spent and reserved under it. `lowest` is the lowest possible, to the cent."""
+    """A cap cannot lie below what is spent and reserved under it, `held`."""
 
-    def __init__(self, lowest: Decimal) -> None:
-        super().__init__(f"${lowest:,.2f} is spent or reserved already; that is the lowest possible.")
-        self.lowest = lowest
+    def __init__(self, held: Decimal) -> None:
+        lowest = held.quantize(CENT, rounding=ROUND_UP)
+        super().__init__(
+            f"{money(held)} is spent or reserved already, so {dollars(lowest)} is the lowest possible."
+        )
 
 
 def cost_of(seconds: Decimal, rate_usd_per_hour: Decimal) -> Decimal:
@@ -82,7 +85,7 @@ def set_cap(budget: Budget, cap: Decimal | None) -> Decimal | None:
     row = _locked_chain(budget)[-1]
     held = row.spent + row.reserved
     if cap is not None and cap < held:
-        raise CapTooLow(held.quantize(CENT, rounding=ROUND_UP))
+        raise CapTooLow(held)
     was, row.cap = row.cap, cap
     row.save(update_fields=["cap"])
     budget.cap = cap

@@ -7,6 +7,8 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from console.money import dollars
+
 LABELS: Final = {
     "account": "Account",
     "attempts": "Attempts",
@@ -78,14 +80,10 @@ def _value(name: str, value: Any) -> str:
 
 
 def _dollars(text: str) -> str:
-    """At least cents; a price may have more places."""
     try:
-        amount = Decimal(text).normalize()
+        return dollars(Decimal(text))
     except InvalidOperation:
         return text
-    exponent = amount.as_tuple().exponent
-    places = max(2, -exponent if isinstance(exponent, int) else 2)
-    return f"${amount:,.{places}f}"
 
 
 def _moment(text: str) -> str:

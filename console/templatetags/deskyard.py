@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from console.money import dollars, money
 from console.pages import figures, icons
 
 register = template.Library()
@@ -200,23 +201,8 @@ def commas(value: int | None) -> str:
     return "—" if value is None else f"{value:,}"
 
 
-@register.filter
-def money(value: Decimal | float | None) -> str:
-    """To the cent; what is less than a cent and not nothing, to four places."""
-    if value is None:
-        return "—"
-    amount = Decimal(value)
-    places = Decimal("0.0001") if 0 < abs(amount) < Decimal("0.01") else Decimal("0.01")
-    rounded = amount.quantize(places, ROUND_HALF_UP)
-    if places == Decimal("0.0001") and rounded == 0:
-        return "< $0.0001"
-    return f"−${-rounded:,}" if rounded < 0 else f"${rounded:,}"
-
-
-@register.filter
-def money4(value: Decimal | float | None) -> str:
-    """A single desktop's cost: four places."""
-    return "—" if value is None else f"${Decimal(value).quantize(Decimal('0.0001'), ROUND_HALF_UP):,}"
+register.filter("money", money)
+register.filter("dollars", dollars)
 
 
 @register.filter

@@ -13,8 +13,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from console.actor import Actor
 from console.models import Workspace
+from console.money import dollars
 from console.pages.loaders import WorkspaceRequest, managers_only, workspace_page
-from console.templatetags.deskyard import money
 from desktops.actions.templates import NotADraft, NotMadeYet, discard_draft, publish_draft
 from desktops.models import Template, TemplateVersion, Worker, WorkerRate
 
@@ -57,7 +57,7 @@ def _rate_spans(workspace: Workspace) -> dict[int, str]:
     found = WorkerRate.objects.filter(template__workspace=workspace).values_list("template").order_by()
     spans = found.annotate(low=Min("rate_usd_per_hour"), high=Max("rate_usd_per_hour"), workers=Count("pk"))
     return {
-        pk: f"{money(low)}{'' if low == high else f' to {money(high)}'} on {workers} worker{'s'[: workers > 1]}"
+        pk: f"{dollars(low)}{'' if low == high else f' to {dollars(high)}'} on {workers} worker{'s'[: workers > 1]}"
         for pk, low, high, workers in spans
     }
 

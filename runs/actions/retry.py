@@ -18,6 +18,7 @@ from django.utils import timezone
 from console.actions import audit
 from console.actions.budgets import affordable, cost_of
 from console.actor import Actor
+from console.money import dollars
 from desktops.actions.lease import SHORTEST
 from desktops.models import TemplateVersion
 from runs import limits
@@ -128,7 +129,7 @@ def _require_means(run: Run) -> None:
             words = "The spend ceiling of the token that started it is used up: rerun it without that token."
             errors.append(FieldError("", "token_ceiling_used_up", words))
         else:
-            words = f"Its spend cap of ${run.budget.cap:,.2f} is used up: give it a higher one."
+            words = f"Its spend cap of {dollars(run.budget.cap)} is used up: give it a higher one."
             errors.append(FieldError("spend_cap_usd", "used_up", words))
     if errors:
         raise CapsRejected(errors)

@@ -48,7 +48,9 @@ class CountsSerializer(serializers.Serializer[scoring.Counts]):
 
 
 class CostSerializer(serializers.Serializer[scoring.Cost]):
-    """Measured compute cost. spent + reserved + left = cap, the one in force."""
+    """Measured compute cost. spent + reserved + left = cap, the one in force.
+
+    spent: settled, of desktops that are gone; what one that runs has cost so far is a part of reserved."""
 
     cap_usd = Money()
     spent_usd = Money()

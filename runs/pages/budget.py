@@ -16,9 +16,11 @@ from django.views.decorators.http import require_POST, require_safe
 from console.actions.budgets import CapRejected, CapTooLow, change_workspace_cap, root_budget
 from console.actor import Actor
 from console.models import LedgerTally, Workspace
+from console.money import dollars
 from console.pages.figures import place, share
 from console.pages.loaders import WorkspaceRequest, managers_only, workspace_page
 from console.pages.paging import by_number
+from console.spending import so_far
 from runs.models import Run
 from runs.pages.frame import never_stored
 
@@ -47,19 +49,22 @@ def budget(request: WorkspaceRequest) -> HttpResponse:
 
 def page(request: WorkspaceRequest, more: dict[str, Any], status: int = 200) -> HttpResponse:
     workspace = request.workspace
-    root = root_budget(workspace)
+    root, now = root_budget(workspace), timezone.now()
     runs = Run.objects.for_workspace(workspace).select_related("budget", "creator")
     shown = by_number(runs, request.GET, rows=ROWS, field="number")
-    days = by_day(workspace, timezone.now().date())
+    used = so_far(workspace, [root, *(run.budget for run in shown.rows)], now)
+    days = by_day(workspace, now.date())
     top = max((cost for _, cost in days), default=Decimal(0))
     context = {
         "budget": root,
         "page": shown,
+        "rows": [(run, used[run.budget_id]) for run in shown.rows],
         "bars": bars(days, top) if top else [],
         "grid": [(PLOT - PLOT * part // 4, top * part / 4) for part in (1, 2, 3, 4)],
         "ticks": [(bar.day, bar.x) for bar in bars(days, top or Decimal(1))[3::7]],
         "spent_lately": sum((cost for _, cost in days), Decimal(0)),
         "days": DAYS,
+        "now": used[root.pk],
         "typed": "" if root.cap is None else f"{root.cap:.2f}",
         **more,
     }
@@ -112,6 +117,6 @@ def change_cap(request: WorkspaceRequest) -> HttpResponse:
         request,
         "The cap is gone: runs are bound by their own caps only."
         if cap is None
-        else f"The cap is ${cap:,.2f} now.",
+        else f"The cap is {dollars(cap)} now.",
     )
     return redirect("budget", request.workspace.slug)

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
+from console.money import dollars
+from console.spending import SoFar, so_far
 from runs.models import Run
 
 
@@ -48,18 +50,19 @@ class Forecast:
         return self.first.name in ("spend", "time")
 
 
-def forecast(run: Run, now: datetime) -> Forecast | None:
-    """None before the first attempt has finished, and once the run has ended."""
+def forecast(run: Run, now: datetime, used: SoFar | None = None) -> Forecast | None:
+    """None before the first attempt has finished, and once the run has ended. `used`: where it is known already."""
     if run.started_at is None or run.is_terminal or not run.finished:
         return None
     elapsed = max(run.time_used(now), 1.0)
-    pace = run.finished / elapsed
-    ends = [End("all", "every attempt has finished", (run.planned - run.finished - run.cancelled) / pace)]
+    # Attempts that play are taken to be half done: else a run on many desktops looks slow until its first have ended.
+    played = run.finished + (run.running + run.verifying) / 2
+    to_play = run.planned - run.cancelled - played
+    ends = [End("all", "every attempt has finished", to_play * elapsed / played)]
     target = run.spec.get("stop_after_valid")
     if target and run.valid:
-        ends.append(
-            End("valid", f"{target:,} valid attempts", max(0.0, target - run.valid) * elapsed / run.valid)
-        )
+        valid = run.valid / run.finished * played
+        ends.append(End("valid", f"{target:,} valid attempts", max(0.0, target - valid) * elapsed / valid))
     deadline = run.deadline
     if deadline is not None:
         ends.append(
@@ -69,11 +72,13 @@ def forecast(run: Run, now: datetime) -> Forecast | None:
                 max(0.0, (deadline - now).total_seconds()),
             )
         )
-    rate = float(run.budget.spent + run.budget.reserved) / elapsed
+    # What is reserved ahead is held, not spent: it is given back, or used at the same pace.
+    spent = (used or so_far(run.workspace, [run.budget], now)[run.budget_id]).spent
+    rate = float(spent) / elapsed
     if rate > 0 and run.budget.cap is not None:
-        left = max(Decimal(0), run.budget.cap - run.budget.spent - run.budget.reserved)
-        ends.append(End("spend", f"the spend cap of ${run.budget.cap:,.2f}", float(left) / rate))
+        left = float(max(Decimal(0), run.budget.cap - spent))
+        ends.append(End("spend", f"the spend cap of {dollars(run.budget.cap)}", left / rate))
     first = min(ends, key=lambda end: end.seconds)
-    spend = float(run.budget.spent + run.budget.reserved) + rate * first.seconds
+    spend = float(spent) + rate * first.seconds
     cap = float(run.budget.cap) if run.budget.cap is not None else spend
     return Forecast(ends, min(spend, cap), elapsed, now)

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
 from console.pages.loaders import WorkspaceRequest
+from console.spending import so_far
 from desktops.models import Computer
 from runs.actions.stop import may_cancel
 from runs.models import Run
@@ -75,6 +76,7 @@ def frame(request: WorkspaceRequest, run: Run, tab: str) -> dict[str, Any]:
             if name != "run-forks" or run.spec["fork_copies"] > 1
         ],
         "held": held,
+        "so_far": so_far(request.workspace, [run.budget], timezone.now())[run.budget_id],
         "plan": sentences.plan(run),
         "elapsed": run.time_used(timezone.now()) if run.started_at else None,
         "counts_from": run.going_since and run.going_since - timedelta(seconds=run.earlier_seconds),

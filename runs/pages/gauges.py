@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from console.templatetags.deskyard import duration, money
+from django.utils.html import format_html
+
+from console.money import dollars, money
+from console.spending import SoFar
+from console.templatetags.deskyard import duration
 from runs import scoring
 from runs.models import Run
 from runs.pages.forecast import Forecast
@@ -32,9 +36,9 @@ class Key:
     query: str
 
 
-def gauges(run: Run, coming: Forecast | None, now: datetime) -> list[Gauge]:
+def gauges(run: Run, coming: Forecast | None, used: SoFar, now: datetime) -> list[Gauge]:
     """The one that stops the run first comes first."""
-    found = [_spend(run, coming), _time(run, coming, now)]
+    found = [_spend(run, coming, used), _time(run, coming, now)]
     target = run.spec.get("stop_after_valid")
     if target:
         note = "Target met" if run.valid >= target else ""
@@ -50,22 +54,21 @@ def gauges(run: Run, coming: Forecast | None, now: datetime) -> list[Gauge]:
     return found
 
 
-def _spend(run: Run, coming: Forecast | None) -> Gauge:
+def _spend(run: Run, coming: Forecast | None, used: SoFar) -> Gauge:
     cost = scoring.cost(run)
-    cap, spent, reserved = cost["cap_usd"], cost["spent_usd"], cost["reserved_usd"]
-    left = cap - spent - reserved
+    cap, left = cost["cap_usd"], cost["left_usd"]
     if run.is_terminal:
         note = f"{money(left)} of the cap not used" if left else "All of the cap used"
     else:
-        note = f"{money(reserved)} reserved · {money(left)} left"
+        note = f"{money(used.ahead)} reserved · {money(left)} left"
         note += f" · forecast {money(coming.cost)}" if coming else ""
     return Gauge(
         "Spend",
-        float(spent),
+        float(used.spent),
         float(cap),
-        f"{money(spent)} of {money(cap)}",
+        f"{money(used.spent)}{'' if run.is_terminal else ' so far,'} of {dollars(cap)}",
         note,
-        float(reserved),
+        float(used.ahead),
         coming.cost if coming else None,
     )
 
@@ -80,11 +83,16 @@ def _time(run: Run, coming: Forecast | None, now: datetime) -> Gauge:
         note += f" · forecast {duration(coming.total_seconds)}" if coming else ""
     else:
         note = "Counts from the first desktop"
+    text = f"{duration(used)} of {duration(cap)}"
+    if run.going_since and not run.is_terminal:  # goes on between two looks, as the clock in the head does
+        since = run.going_since - timedelta(seconds=run.earlier_seconds)
+        clock = format_html('<span data-since="{}">{}</span>', since.isoformat(), duration(used))
+        text = format_html("{} of {}", clock, duration(cap))
     return Gauge(
         "Time",
         used,
         cap,
-        f"{duration(used)} of {duration(cap)}",
+        text,
         note,
         forecast=coming.total_seconds if coming else None,
     )

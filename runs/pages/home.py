@@ -14,8 +14,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from console.models import Budget, Token
+from console.money import money
 from console.pages.figures import gauge
 from console.pages.loaders import WorkspaceRequest, workspace_page
+from console.spending import so_far
 from desktops.models import Computer, Worker
 from runs.models import Run
 from runs.pages import sentences
@@ -23,6 +25,7 @@ from runs.pages.budget import by_day
 from runs.pages.forecast import forecast
 from runs.pages.frame import never_stored, optional_address
 from runs.pages.loaders import base_template
+from runs.pages.overview import failed_url
 from runs.pages.run_list import lines
 from runs.pages.start import readiness
 
@@ -65,25 +68,27 @@ def home(request: WorkspaceRequest) -> HttpResponse:
     ended = list(every.filter(status__in=Run.TERMINAL).order_by("-number")[:ENDED_SHOWN])
     workers = list(Worker.objects.for_workspace(workspace))
     budget = Budget.objects.for_workspace(workspace).filter(parent=None).first()
-    ended_lines = lines(ended)
+    ended_lines = lines(workspace, ended)
+    used = so_far(workspace, [budget], now)[budget.pk] if budget else None
     context: dict[str, Any] = {
         "base_template": base_template(request),
         "slug": workspace.slug,
         "now": now,
-        "playing": [(line, forecast(line.run, now)) for line in lines(playing)],
+        "playing": [(line, forecast(line.run, now, line.used)) for line in lines(workspace, playing)],
         "ended": ended_lines,
         "slots": slots(workspace, workers),
         "connected": sum(worker.is_connected for worker in workers),
         "workers": workers,
         "budget": budget,
+        "used": used,
         "days": days(workspace, now.date()),
-        "pipeline": next((line for line in ended_lines if line.run.is_scripted), None),
+        "pipeline": next((line for line in ended_lines if _tells_of_the_pipeline(line.run)), None),
         "todos": todos(request, [*playing, *ended], workers, budget),
         "is_live": True,
         "new_run_url": optional_address("run-new", workspace.slug),
         "workers_url": optional_address("worker-list", workspace.slug),
-        "purse": gauge(float(budget.spent), float(budget.cap), float(budget.reserved), None)
-        if budget and budget.cap
+        "purse": gauge(float(used.spent), float(budget.cap), float(used.ahead), None)
+        if budget and used and budget.cap
         else {},
     }
     if not workspace.last_run_number:
@@ -179,7 +184,7 @@ def todos(
         found.append(
             Todo(
                 "wallet",
-                f"${left:.2f} of the workspace’s budget is left",
+                f"{money(left)} of the workspace’s budget is left",
                 "Runs stop where it ends",
                 optional_address("budget", slug),
                 "Budget",
@@ -203,6 +208,11 @@ def todos(
                 )
             )
     return found
+
+
+def _tells_of_the_pipeline(run: Run) -> bool:
+    """A scripted test that somebody cancelled says nothing of it."""
+    return run.is_scripted and run.status != Run.Status.CANCELLED
 
 
 def _about(run: Run, slug: str) -> list[Todo]:
@@ -233,14 +243,14 @@ def _about(run: Run, slug: str) -> list[Todo]:
             )
         ]
     if run.is_scripted and run.fail:
-        noun = "recipe" if run.fail == 1 else "recipes"
+        noun = "attempt" if run.fail == 1 else "attempts"
         return [
             Todo(
                 "fail",
-                f"#{run.number}: {run.fail:,} {noun} did not verify",
-                "A desktop, a recipe or a checker changed",
-                href,
-                "Look",
+                f"#{run.number}: {run.fail:,} {noun} failed",
+                "Its checker found something else than the task asks for",
+                failed_url(run, slug),
+                f"See {'it' if run.fail == 1 else 'them'}",
             )
         ]
     if run.is_terminal and run.cancelled and run.stop_reason in ("budget_exceeded", "time_cap_reached"):

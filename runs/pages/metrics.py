@@ -13,6 +13,7 @@ from django.http import HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from console.money import money
 from console.pages.figures import Part, place, segments, share
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.templatetags.deskyard import duration
@@ -239,8 +240,7 @@ def cost_curve(run: Run, now: datetime) -> Curve | None:
         (place(at * 100), duration(whole * at), anchor)
         for at, anchor in ((0, "start"), (0.25, "middle"), (0.5, "middle"), (0.75, "middle"), (1, "end"))
     ]
-    digits = max(2, -math.floor(math.log10(top / 4)))
-    grid = [(PLOT - PLOT * part / 4, f"${top * part / 4:.{digits}f}") for part in (1, 2, 3)]
+    grid = [(PLOT - PLOT * part / 4, money(top * part / 4)) for part in (1, 2, 3)]
     return Curve(
         " ".join(points),
         place(share(elapsed, whole)),

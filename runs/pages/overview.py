@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.pages.paging import typed_number
+from console.spending import so_far
 from desktops.models import Computer
 from runs import scoring
 from runs.actions.offers import able_workers
@@ -34,7 +35,9 @@ UNSHOWN = ("task__document", "task__recipe")
 @workspace_page
 def overview(request: WorkspaceRequest, number: int) -> HttpResponse:
     run = run_or_404(request, number)
-    coming = forecast(run, timezone.now())
+    now = timezone.now()
+    used = so_far(request.workspace, [run.budget], now)[run.budget_id]
+    coming = forecast(run, now, used)
     context: dict[str, Any] = {
         "counts": scoring.counts(run),
         "pending": run.queued + run.running + run.verifying,
@@ -44,9 +47,10 @@ def overview(request: WorkspaceRequest, number: int) -> HttpResponse:
         "recipe_noun": sentences.recipe_noun(run),
         "key": key(run),
         "attempts_url": reverse("run", args=[request.workspace.slug, run.number]) + "attempts/",
-        "gauges": gauges(run, coming, timezone.now()),
+        "gauges": gauges(run, coming, used, now),
         "recipes": sentences.recipes(run),
         "stopped": sentences.why_stopped(run),
+        "failed_url": failed_url(run, request.workspace.slug) if run.fail else "",
         "next": sentences.what_next(run, manages=request.membership.manages),
         "forecast": coming,
         "no_verdict": scoring.no_verdict(run),
@@ -61,6 +65,10 @@ def overview(request: WorkspaceRequest, number: int) -> HttpResponse:
         **progress(run, request.GET.get("tasks", "")),
     }
     return render_tab(request, run, "run", "runs/overview.html", context)
+
+
+def failed_url(run: Run, slug: str) -> str:
+    return f"{reverse('run-rollouts', args=[slug, run.number])}?outcome=fail"
 
 
 def progress(run: Run, page: str) -> dict[str, Any]:
@@ -117,6 +125,7 @@ def seen(run: Run) -> list[Attempt]:
 
 
 def feed(run: Run) -> list[tuple[Any, sentences.Told]]:
-    """The latest events but steps, newest first."""
+    """The latest events but steps, in the order of their times: several workers' come in as each sends them."""
     latest = run.events.exclude(kind="step").order_by("-seq")[:EVENTS_SHOWN]
-    return [(event, sentences.feed_sentence(event)) for event in latest]
+    in_order = sorted(latest, key=lambda event: (event.at, event.seq), reverse=True)
+    return [(event, sentences.feed_sentence(event)) for event in in_order]

@@ -10,10 +10,13 @@ from django.db.models import F, Q, QuerySet
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from console.models import Workspace
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.pages.paging import query_with
+from console.spending import SoFar, so_far
 from runs import scoring
 from runs.models import Run
 from runs.pages import sentences
@@ -26,9 +29,10 @@ SORTS: Final = {"started": "number", "name": "name", "cost": "budget__spent", "a
 
 
 class Line(NamedTuple):
-    """A row of the list. `rate` is None for a scripted test, always."""
+    """A row of the list. `rate` is None for a scripted test, always. `used`: what it has cost by now."""
 
     run: Run
+    used: SoFar
     rate: scoring.Rate | None
     recipes: str
     aim: str
@@ -59,7 +63,7 @@ def run_list(request: WorkspaceRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "base_template": base_template(request),
         "slug": request.workspace.slug,
-        "lines": lines(found),
+        "lines": lines(request.workspace, found),
         "newer": newer,
         "older": older,
         "views": views(request, active),
@@ -159,13 +163,15 @@ def _mark(text: str, sort: str) -> tuple[Any, int] | None:
     return (amount if sort == "cost" else int(amount)), int(number)
 
 
-def lines(runs: list[Run]) -> list[Line]:
-    """One query for the rates of all evaluations on the page."""
+def lines(workspace: Workspace, runs: list[Run]) -> list[Line]:
+    """One query for the rates of all evaluations on the page, and one for what runs have cost by now."""
+    used = so_far(workspace, [run.budget for run in runs], timezone.now())
     evaluations = [run for run in runs if not run.is_scripted]
     totals = scoring.task_totals(evaluations) if evaluations else {}
     return [
         Line(
             run,
+            used[run.budget_id],
             None if run.is_scripted else scoring.rate(totals.get(run.pk, {})),
             sentences.recipes(run) if run.is_scripted else "",
             sentences.aim(run),

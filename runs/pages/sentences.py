@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from console.actions.tokens import CEILING
-from console.templatetags.deskyard import milliseconds, money4, seconds
+from console.money import dollars, money
+from console.templatetags.deskyard import milliseconds, seconds
 from runs.actions.advance import RETRIED_ENDED
 from runs.models import Event, Run
 
@@ -181,7 +183,7 @@ def _told(kind: str, data: Mapping[str, Any]) -> Told:
         case "computer_ready":
             return Told("monitor", "", f"{data['computer']} ready in {seconds(data['seconds'])}", False)
         case "computer_stopped":
-            up, cost = f"{data['seconds']:,.1f} s", money4(data["cost_usd"])
+            up, cost = f"{data['seconds']:,.1f} s", money(data["cost_usd"])
             return Told("monitor-off", "", f"{data['computer']} is gone after {up}, {cost}", False)
         case "desktop_taken_over":
             what = f"{data['computer']} taken over by {data['by']}: no verdict will come of it"
@@ -198,7 +200,7 @@ def _told(kind: str, data: Mapping[str, Any]) -> Told:
             return Told("verifying", "live2", "being verified")
         case "attempt_verdict":
             hue = "ok" if data["outcome"] == "success" else "bad"
-            return Told(data["outcome"], hue, f"verified: {data['outcome']}, reward {data['reward']:g}")
+            return Told(data["outcome"], hue, f"checked: {data['outcome']}, reward {data['reward']:g}")
         case "try_failed":
             return Told(
                 "rotate-cw", "warn", f"try {data['try_number']} broke: {reasons(data['reasons']).lower()}"
@@ -214,8 +216,8 @@ def cap_words(data: Mapping[str, Any]) -> str:
     parts = []
     if data.get("spend_cap_usd"):
         now, was = data["spend_cap_usd"], data["spend_cap_was_usd"]
-        way = "raised" if float(now) > float(was) else "lowered"
-        parts.append(f"spend cap {way} from ${float(was):,.2f} to ${float(now):,.2f}")
+        way = "raised" if Decimal(now) > Decimal(was) else "lowered"
+        parts.append(f"spend cap {way} from {dollars(Decimal(was))} to {dollars(Decimal(now))}")
     if data.get("time_cap_minutes"):
         now, was = data["time_cap_minutes"], data["time_cap_was_minutes"]
         parts.append(f"time cap {'raised' if now > was else 'lowered'} from {was:,} to {now:,} min")
@@ -315,7 +317,11 @@ def what_next(run: Run, *, manages: bool) -> str:
         else "An admin or owner can raise the cap on the Budget page; then rerun it."
     )
     words = {
-        "all_tasks_done": "Nothing: every attempt has its verdict." if not missing else "",
+        "all_tasks_done": ""
+        if missing
+        else "Nothing: every attempt has its verdict."
+        if not (run.is_scripted and run.fail)
+        else f"See what the checker found of {'the one' if run.fail == 1 else f'the {run.fail:,}'} that failed.",
         "verified_target_reached": "Nothing: it has what it was to have. Rerun it with a higher target for more.",
         "budget_exceeded": "Rerun it without that token."
         if run.stop_detail.startswith(CEILING)
@@ -338,8 +344,11 @@ def recipe_noun(run: Run) -> str:
 
 
 def recipes(run: Run) -> str:
-    """A scripted test's result. Never a rate: it proves the pipeline and says nothing of a model."""
-    return f"{run.success:,} of {run.planned:,} {recipe_noun(run)} verified"
+    """A scripted test's result: how many did their task, as the checker found.
+
+    Never a rate: it proves the pipeline and says nothing of a model.
+    """
+    return f"{run.success:,} of {run.planned:,} {recipe_noun(run)} passed"
 
 
 def plan(run: Run) -> str:

@@ -56,7 +56,7 @@ def _watch_it_finish(tab: Page) -> None:
     tab.evaluate("window.notReloaded = true")
     expect(tab.locator(".facts .badge")).to_have_text("Completed", timeout=PLAY_MS)
     assert tab.evaluate("window.notReloaded") is True
-    expect(tab.locator(".big")).to_contain_text(f"{len(TASKS)} of {len(TASKS)} recipes verified")
+    expect(tab.locator(".big")).to_contain_text(f"{len(TASKS)} of {len(TASKS)} recipes passed")
     expect(tab.get_by_text("0 left. Nothing more will be billed.")).to_be_visible(timeout=SWEPT_MS)
     expect(tab.locator(".cell.ok")).to_have_count(len(TASKS))
 

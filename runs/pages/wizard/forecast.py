@@ -14,6 +14,7 @@ from typing import Any
 from django.utils import timezone
 
 from console.models import Workspace
+from console.money import dollars
 from desktops.actions.rates import rates_for
 from desktops.models import TemplateVersion, Worker
 from runs.models import Attempt, Run, Task
@@ -169,7 +170,7 @@ def forecast(workspace: Workspace, version: TemplateVersion, draft: Draft) -> Fo
     ends = [whole]
     cost_each = _cost(1, each, rate)
     if cap is not None and cost_each and cap / cost_each < planned:
-        ends.append(end(f"the spend cap of ${cap:,.2f}", float(cap / cost_each), is_cap=True))
+        ends.append(end(f"the spend cap of {dollars(cap)}", float(cap / cost_each), is_cap=True))
     if time_cap < whole.minutes:
         rounds = math.floor(time_cap * 60 / each.seconds)
         ends.append(end(f"the time cap of {time_cap:,} min", rounds * at_once, is_cap=True))

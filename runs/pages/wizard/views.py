@@ -13,10 +13,12 @@ from django.db import transaction
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from console.actor import Actor
 from console.pages.loaders import WorkspaceRequest, workspace_page
+from console.spending import so_far
 from runs import limits, spec
 from runs.actions.create import create_run
 from runs.models import Run, RunDraft, TaskSet
@@ -280,9 +282,11 @@ def _execution(request: WorkspaceRequest, draft: Draft, task_set: TaskSet | None
 
 
 def _budget(request: WorkspaceRequest, draft: Draft, task_set: TaskSet | None) -> dict[str, Any]:
+    budget = hosts.root_budget(request.workspace)
     return {
         "forecast": _forecast(request, draft),
-        "budget": hosts.root_budget(request.workspace),
+        "budget": budget,
+        "used": so_far(request.workspace, [budget], timezone.now())[budget.pk],
         "limits": limits,
         "time_cap": draft.document.get("time_cap_minutes", limits.TIME_CAP_MINUTES.default),
     }

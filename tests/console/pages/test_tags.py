@@ -13,17 +13,31 @@ from console.templatetags import deskyard as tags
     ("value", "text"),
     [
         (None, "—"),
-        (Decimal(0), "$0.00"),
-        (Decimal("1.954"), "$1.95"),
-        (Decimal("1.955"), "$1.96"),
-        (Decimal("1234.5"), "$1,234.50"),
-        (Decimal("0.0004"), "$0.0004"),
+        (Decimal(0), "$0.0000"),
+        (Decimal("0.01"), "$0.0100"),
+        (Decimal("0.01374"), "$0.0137"),
+        (Decimal("1.95405"), "$1.9541"),
+        (Decimal("1234.5"), "$1,234.5000"),
         (Decimal("0.00001"), "< $0.0001"),
-        (Decimal("-3"), "−$3.00"),
+        (Decimal("-3"), "−$3.0000"),
     ],
 )
-def test_money_is_to_the_cent_and_never_nothing_for_something(value, text):
+def test_what_was_used_has_four_places_and_is_never_nothing_for_something(value, text):
     assert tags.money(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "—"),
+        (Decimal(0), "$0.00"),
+        (Decimal("0.500000"), "$0.50"),
+        (Decimal("0.062500"), "$0.0625"),
+        (Decimal("1E+4"), "$10,000.00"),
+    ],
+)
+def test_what_somebody_set_is_written_as_it_was_set(value, text):
+    assert tags.dollars(value) == text
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_whoever_started_it_gets_a_short_mail_if_there_is_a_server(
     row = Delivery.objects.get()
     assert row.recipient == member
     assert row.subject == f"Run #{run.number} nightly smoke: completed, every attempt finished"
-    assert "1 of 1 recipe verified." in row.body
+    assert "1 of 1 recipe passed." in row.body
     assert "Spent " in row.body
     assert "/accounts/email/" in row.body
     assert f"/w/lab/runs/{run.number}/" in row.body

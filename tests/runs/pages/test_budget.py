@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from console.actions.budgets import root_budget
 from console.models import AuditEntry, LedgerEntry
+from console.spending import SoFar, so_far
 from runs.pages.budget import by_day
 from tests.factories import RunFactory
 
@@ -16,6 +17,20 @@ from .stage import a_run
 
 pytestmark = pytest.mark.django_db
 PAGE = "/w/lab/budget/"
+
+
+def running(run, seconds: float, reserved: str) -> None:
+    """A desktop that is up since then, with so much reserved for it."""
+    LedgerEntry.objects.create(
+        workspace=run.workspace,
+        budget=run.budget,
+        subject=uuid4(),
+        rate_usd_per_hour=Decimal("0.36"),
+        opened_at=timezone.now() - timedelta(seconds=seconds),
+    )
+    for budget in (run.budget, root_budget(run.workspace)):
+        budget.reserved += Decimal(reserved)
+        budget.save()
 
 
 def spend(run, amount: str, days_ago: int = 0) -> None:
@@ -33,6 +48,11 @@ def spend(run, amount: str, days_ago: int = 0) -> None:
     for budget in (run.budget, root_budget(run.workspace)):
         budget.spent += Decimal(amount)
         budget.save()
+
+
+def fresh(run):
+    run.budget.refresh_from_db()
+    return run.budget
 
 
 def test_an_owner_sets_changes_and_removes_the_cap(workspace, owner, client_for):
@@ -60,14 +80,14 @@ def test_what_cannot_be_a_cap_is_said_beside_the_field(typed, workspace, admin, 
 def test_a_cap_below_what_is_spent_says_the_lowest_possible(workspace, owner, client_for):
     spend(a_run(workspace), "0.123")
     reply = client_for(owner).post(PAGE + "cap/", {"cap": "0.12"})
-    assert "$0.13 is spent or reserved already" in reply.content.decode()
+    assert "$0.1230 is spent or reserved already, so $0.13 is the lowest possible" in reply.content.decode()
 
 
 def test_a_member_sees_the_figures_and_no_form(workspace, member, client_for):
     spend(a_run(workspace), "0.25")
     client = client_for(member)
     text = client.get(PAGE).content.decode()
-    assert "$0.25" in text
+    assert "$0.2500" in text
     assert 'name="cap"' not in text
     assert client.post(PAGE + "cap/", {"cap": "5"}).status_code == 403
     assert client.get(PAGE + "cap/").status_code == 405
@@ -95,7 +115,7 @@ def test_days_without_spending_are_there_too(workspace, owner, client_for):
     days = by_day(workspace, datetime.now(UTC).date())
     assert [str(cost) for _, cost in days[-4:]] == ["0.400000", "0", "0", "0.300000"]
     assert len(days) == 30
-    assert "$0.70 in the last 30 days" in client_for(owner).get(PAGE).content.decode()
+    assert "$0.7000 in the last 30 days" in client_for(owner).get(PAGE).content.decode()
 
 
 def test_an_outsider_finds_no_budget(workspace, outsider, client_for):
@@ -123,4 +143,34 @@ def test_what_is_reserved_is_not_said_to_be_spent(workspace, owner, client_for):
     root.spent, root.reserved = Decimal("1.25"), Decimal("0.50")
     root.save()
     text = client_for(owner).get("/w/lab/budget/").content.decode()
-    assert "For everything ever spent here: $1.25 so far, and $0.50 reserved" in text
+    assert "For everything ever spent here: $1.2500 so far, and $0.5000 reserved" in text
+
+
+def test_desktops_that_run_count_by_their_seconds_and_rate_until_they_are_settled(workspace):
+    one, other = a_run(workspace), a_run(workspace)
+    spend(one, "0.0100")
+    running(one, 35, reserved="0.0200")
+    running(other, 10, reserved="0.0060")
+    now = LedgerEntry.objects.filter(budget=one.budget, settled_at=None).get().opened_at + timedelta(
+        seconds=35
+    )
+    root = root_budget(workspace)
+    found = so_far(workspace, [fresh(one), root], now)
+    assert found[one.budget_id] == SoFar(Decimal("0.0135"), Decimal("0.0165"))
+    assert found[root.pk].spent >= Decimal("0.0145")
+    assert found[root.pk].spent + found[root.pk].ahead == root.spent + root.reserved
+
+
+def test_a_desktop_nobody_hears_of_never_counts_for_more_than_is_reserved(workspace):
+    run = a_run(workspace)
+    running(run, 100_000, reserved="0.0060")
+    found = so_far(workspace, [fresh(run)], timezone.now())[run.budget_id]
+    assert found == SoFar(Decimal("0.006"), Decimal(0))
+
+
+def test_what_the_runs_cost_adds_up_on_the_page(workspace, owner, client_for):
+    for cost in ("0.010000", "0.001700", "0.009600"):
+        spend(a_run(workspace), cost)
+    text = client_for(owner).get(PAGE).content.decode()
+    for amount in ("$0.0100", "$0.0017", "$0.0096", "$0.0213 in the last"):
+        assert amount in text

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
+from uuid import uuid4
 
 import pytest
 from django.utils import timezone
 
-from runs.models import Run
+from console.models import LedgerEntry
+from runs.models import Attempt, Run
 from runs.pages.forecast import forecast
+from tests.factories import recount
 
 from .stage import a_run, end, play
 
@@ -66,3 +69,34 @@ def test_a_forecast_never_passes_the_spend_cap(workspace):
     found = forecast(run, now)
     assert found.first.name == "spend"
     assert found.cost == pytest.approx(0.12)
+
+
+def test_a_run_on_many_desktops_is_not_slow_before_its_first_have_ended(workspace):
+    """Three of 21 in 48 s and four on their way: 16 are left at the pace of five, not 18 at the pace of three."""
+    run = a_run(workspace, tasks=21)
+    attempts = play(run, finished=3)
+    Attempt.objects.filter(pk__in=[one.pk for one in attempts[3:7]]).update(status="running")
+    recount(run)
+    now = timezone.now()
+    run.started_at = now - timedelta(seconds=48)
+    assert forecast(run, now).first.seconds == pytest.approx(16 * 48 / 5)
+
+
+def test_what_is_held_ahead_is_not_taken_for_pace(workspace):
+    """Four desktops at $0.06 an hour for 48 s are $0.0032; a minute of each is reserved beyond that."""
+    run = a_run(workspace, tasks=10)
+    play(run, finished=5)
+    now = timezone.now()
+    run.started_at = now - timedelta(seconds=48)
+    for _ in range(4):
+        LedgerEntry.objects.create(
+            workspace=workspace,
+            budget=run.budget,
+            subject=uuid4(),
+            rate_usd_per_hour=Decimal("0.06"),
+            opened_at=run.started_at,
+        )
+    run.budget.reserved, run.budget.cap = Decimal("0.0072"), Decimal("0.01")
+    found = forecast(run, now)
+    assert found.cost == pytest.approx(0.0064)
+    assert found.first.name == "all"

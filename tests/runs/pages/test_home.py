@@ -76,3 +76,29 @@ def test_a_wrong_method_is_refused(workspace, member, client_for):
 
 def test_an_outsider_gets_404(workspace, outsider, other_workspace, client_for):
     assert client_for(outsider).get(PAGE).status_code == 404
+
+
+def test_a_failed_attempt_is_one_press_away_and_nothing_is_guessed_about_it(workspace, owner, client_for):
+    WorkerFactory(workspace=workspace, name="yard-a")
+    run = a_run(workspace)
+    AttemptFactory(run=run, valid=True, reward=1.0)
+    AttemptFactory(run=run, valid=True, reward=0.0)
+    recount(run)
+    end(run)
+    failed = f"/w/lab/runs/{run.number}/rollouts/?outcome=fail"
+    for text in (
+        client_for(owner).get(PAGE).content.decode(),
+        client_for(owner).get(f"{PAGE}runs/{run.number}/").content.decode(),
+    ):
+        assert f'href="{failed}"' in text
+        assert "changed" not in text
+        assert "Nothing: every attempt" not in text
+
+
+def test_a_cancelled_scripted_test_says_nothing_of_the_pipeline(workspace, owner, client_for):
+    whole, cancelled = a_run(workspace), a_run(workspace)
+    play(whole)
+    end(whole)
+    end(cancelled, status=Run.Status.CANCELLED, stop_reason=Run.StopReason.CANCELLED_BY_USER)
+    text = client_for(owner).get(PAGE).content.decode()
+    assert f'Last scripted test, <a class="plain strong" href="/w/lab/runs/{whole.number}/">' in text

@@ -22,7 +22,7 @@ def test_a_finished_scripted_test_says_how_many_recipes_verified_and_no_rate(wor
     play(run)
     end(run)
     text = client_for(member).get(page(run)).content.decode()
-    assert "of 3 recipes verified" in text
+    assert "of 3 recipes passed" in text
     assert "Every attempt finished" in text
     assert "all_tasks_done" in text
     assert "95% interval" not in text

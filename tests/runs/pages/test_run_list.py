@@ -31,7 +31,7 @@ def test_runs_are_listed_newest_first_and_a_scripted_test_has_its_frame_and_no_r
     text = client_for(member).get(PAGE).content.decode()
     assert numbers(text) == [evaluation.number, scripted.number]
     rows = text[text.index("<tbody>") :].split("<tr>")
-    assert "2 of 2 recipes verified" in rows[2]
+    assert "2 of 2 recipes passed" in rows[2]
     assert "kind script" in rows[2]
     assert "%" not in re.sub(r'="[^"]*"', "", rows[2])
     assert "100.0%" in rows[1]

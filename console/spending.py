@@ -1,0 +1,41 @@
+"""What a budget has cost by now, for pages: settled money, and the desktops that run.
+
+A desktop's cost is settled when it was seen to be gone (`Budget.spent`); while it runs, its seconds so far × its rate
+are part of what is reserved for it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from console.actions.budgets import cost_of
+from console.models import Budget, LedgerEntry, Workspace
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """Dollars. `ahead` is reserved and not used yet: spent + ahead = the budget's spent + reserved."""
+
+    spent: Decimal
+    ahead: Decimal
+
+
+def so_far(workspace: Workspace, budgets: Iterable[Budget], now: datetime) -> dict[int, SoFar]:
+    """By the budget's primary key. One query, for any number of budgets."""
+    running: dict[int, Decimal] = defaultdict(Decimal)
+    every = Decimal(0)
+    entries = LedgerEntry.objects.for_workspace(workspace).filter(settled_at=None)
+    for budget_id, rate, opened_at in entries.values_list("budget_id", "rate_usd_per_hour", "opened_at"):
+        cost = cost_of(Decimal(max(0.0, (now - opened_at).total_seconds())), rate)
+        running[budget_id] += cost
+        every += cost
+    found = {}
+    for budget in budgets:
+        # A desktop whose worker is silent is never billed beyond what was reserved for it.
+        used = min(every if budget.parent_id is None else running[budget.pk], budget.reserved)
+        found[budget.pk] = SoFar(budget.spent + used, budget.reserved - used)
+    return found
