@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from console.actions.workspaces import NotAllowed
+from console.api.filters import AnyOf
 from console.api.problems import Problem
 from console.api.views import WorkspaceList, WorkspaceView
 from console.models import Scope, Workspace
@@ -25,8 +26,8 @@ from .serializers import StateDetailSerializer, StateSerializer
 
 class StateFilters(filters.FilterSet):
     worker = filters.CharFilter(field_name="worker__name", help_text="The worker's name.")
-    origin = filters.MultipleChoiceFilter(choices=State.Origin.choices, help_text="May be repeated.")
-    status = filters.MultipleChoiceFilter(choices=State.Status.choices, help_text="May be repeated.")
+    origin = AnyOf(choices=State.Origin.choices)
+    status = AnyOf(choices=State.Status.choices)
 
     class Meta:
         model = State

@@ -8,6 +8,7 @@ from django.db.models import Count, Q, QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema
 
+from console.api.filters import OneOf
 from console.api.views import WorkspaceList
 from console.models import Scope
 from desktops.models import TemplateVersion, Worker
@@ -17,7 +18,7 @@ from .serializers import TemplateVersionSerializer, WorkerSerializer
 
 class TemplateFilters(filters.FilterSet):
     name = filters.CharFilter(field_name="template__name")
-    status = filters.ChoiceFilter(choices=TemplateVersion.Status.choices)
+    status = OneOf(choices=TemplateVersion.Status.choices)
 
     class Meta:
         model = TemplateVersion

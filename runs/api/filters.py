@@ -8,6 +8,7 @@ from django import forms
 from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
+from console.api.filters import AnyOf, OneOf
 from runs.events import KINDS
 from runs.models import Attempt, Event, Run, Task
 
@@ -33,9 +34,9 @@ class YesOrNo(filters.BooleanFilter):
 
 
 class RunFilters(filters.FilterSet):
-    status = filters.MultipleChoiceFilter(choices=Run.Status.choices, help_text="May be repeated.")
-    kind = filters.ChoiceFilter(choices=Run.Kind.choices)
-    stop_reason = filters.ChoiceFilter(choices=Run.StopReason.choices)
+    status = AnyOf(choices=Run.Status.choices)
+    kind = OneOf(choices=Run.Kind.choices)
+    stop_reason = OneOf(choices=Run.StopReason.choices)
     name = filters.CharFilter(lookup_expr="icontains", help_text="A part of the name.")
     number = WholeNumber(min_value=1, max_value=MOST)
 
@@ -45,9 +46,9 @@ class RunFilters(filters.FilterSet):
 
 
 class AttemptFilters(filters.FilterSet):
-    status = filters.MultipleChoiceFilter(choices=Attempt.Status.choices, help_text="May be repeated.")
-    verifier = filters.ChoiceFilter(choices=Attempt.Verifier.choices)
-    outcome = filters.ChoiceFilter(
+    status = AnyOf(choices=Attempt.Status.choices)
+    verifier = OneOf(choices=Attempt.Verifier.choices)
+    outcome = OneOf(
         choices=Attempt.Outcome.choices, null_label="none", null_value="none", help_text="none: no verdict."
     )
     task = filters.CharFilter(field_name="task__task_id")
@@ -62,9 +63,7 @@ class EventFilters(filters.FilterSet):
     after = WholeNumber(
         field_name="seq", lookup_expr="gt", min_value=0, max_value=2**62, help_text="Only what came later."
     )
-    kind = filters.MultipleChoiceFilter(
-        choices=[(kind, kind) for kind in KINDS], help_text="May be repeated."
-    )
+    kind = AnyOf(choices=[(kind, kind) for kind in KINDS])
     attempt = WholeNumber(field_name="attempt_number", min_value=1, max_value=MOST)
 
     class Meta:
