@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -14,13 +14,14 @@ from django.views.decorators.http import require_safe
 from console.pages.figures import place, share
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.templatetags.deskyard import milliseconds
-from runs.models import Attempt, AttemptTry, PrefixTry, Run, Step, TaskTally
-from runs.pages import sentences
+from desktops.worker.task import Check
+from runs.models import Attempt, AttemptTry, PrefixTry, Run, Step, Task, TaskTally
+from runs.pages import readable, sentences
 from runs.pages.forks import page_of, siblings
 from runs.pages.frame import never_stored, optional_address
 from runs.pages.loaders import attempt_or_404, base_template, run_or_404
 
-LONG: Final = 400
+LONG: Final = 120  # of a value in a cell; the whole one is a press away
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,20 @@ class Shown:
         return self.name in ("type", "key")
 
 
+class Value(NamedTuple):
+    """What was read, in a line; `whole`, where the line had to be cut; `sha` of the file, where it is one."""
+
+    text: str
+    whole: str = ""
+    sha: str = ""
+
+
 @dataclass(frozen=True)
 class Finding:
     label: str
     metric: str
-    found: str
-    expected: str
+    found: Value
+    expected: Value
     matches: bool
     note: str
     artefacts: list[tuple[str, str]]
@@ -77,7 +86,7 @@ def attempt(request: WorkspaceRequest, number: int, attempt: int) -> HttpRespons
     places = replay(chosen, shared) if chosen else []
     at = _place(request.GET.get("step", ""), places)
     verdict = (chosen.verdict if chosen else None) or {}
-    findings = [finding(item) for item in verdict.get("evidence", [])]
+    findings = findings_of(verdict.get("evidence", []), one.task)
     others = TaskTally.objects.filter(run=run, task=one.task_id).first()
     stored = run.rounds_created * (run.planned // run.spec["rounds"])
     end = one.ended_at or timezone.now()
@@ -192,21 +201,38 @@ def replay(one: AttemptTry, shared: PrefixTry | None) -> list[Shown]:
     return places
 
 
+def findings_of(evidence: list[dict[str, Any]], task: Task) -> list[Finding]:
+    """What was read of each check. Where nothing was found, what was wanted was not read either: the task says it."""
+    found = [finding(item) for item in evidence]
+    if all(one.expected.text for one in found):
+        return found
+    checks = task.document.get("evaluator", {}).get("checks", [])
+    if len(checks) != len(found):
+        return found
+    return [
+        one if one.expected.text else replace(one, expected=_wanted(Check.model_validate(check)))
+        for one, check in zip(found, checks, strict=True)
+    ]
+
+
 def finding(item: dict[str, Any]) -> Finding:
+    artefacts = item.get("artefacts") or {}
     return Finding(
         item.get("label", ""),
         " ".join(part for part in (item.get("getter"), item.get("metric")) if part),
-        _value(item.get("found")),
-        _value(item.get("expected")),
+        _value(item.get("found"), artefacts),
+        _value(item.get("expected"), artefacts),
         item.get("reward", 0) >= 1.0,
         item.get("note", ""),
-        sorted((item.get("artefacts") or {}).items()),
+        sorted(artefacts.items()),
     )
 
 
-def _value(value: Any) -> str:
+def _value(value: Any, artefacts: dict[str, str]) -> Value:
     if value is None:
-        return "—"
+        return Value("")
+    if isinstance(value, dict) and set(value) == {"file"}:
+        return Value(f"the file {value['file']}", sha=artefacts.get(value["file"], ""))
     if (
         isinstance(value, dict)
         and value
@@ -215,4 +241,18 @@ def _value(value: Any) -> str:
         text = ", ".join(f"{name} {one}" for name, one in value.items())
     else:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
+    if len(text) <= LONG:
+        return Value(text)
+    whole = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    return Value(f"{text[: LONG - 1]}…", whole)
+
+
+def _wanted(check: Check) -> Value:
+    """What the task's own document asks for, as its page says it."""
+    said = readable.check(check)
+    line = said["expected"]
+    if line is None:
+        return Value(said["options"])
+    return Value(
+        line.detail if check.expected and check.expected.type == "rule" else f"{line.words}: {line.detail}"
+    )

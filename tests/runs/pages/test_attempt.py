@@ -24,7 +24,7 @@ def page(attempt: Attempt, query: str = "") -> str:
     return f"/w/lab/runs/{attempt.run.number}/attempts/{attempt.number}/{query}"
 
 
-def judged(workspace, reward: float = 0.0) -> Attempt:
+def judged(workspace, reward: float = 0.0, **evidence) -> Attempt:
     run = a_run(workspace)
     attempt = AttemptFactory(run=run, valid=True, reward=reward)
     verdict = {
@@ -41,6 +41,7 @@ def judged(workspace, reward: float = 0.0) -> Attempt:
                 "expected": "new",
                 "reward": reward,
                 "artefacts": {},
+                **evidence,
             }
         ],
     }
@@ -66,6 +67,36 @@ def test_the_step_limit_is_named_where_it_ended_the_attempt(actions, cut, worksp
     Task.objects.filter(pk=attempt.task_id).update(recipe=[{"action": "wait", "seconds": 1}] * actions)
     text = client_for(member).get(page(attempt)).content.decode()
     assert (f"The step limit ended it after 7 of the recipe’s {actions} actions." in text) is cut
+
+
+def test_a_file_that_was_read_is_named_and_leads_to_what_was_in_it(workspace, member, client_for):
+    attempt = judged(workspace, found={"file": "talk.pptx"}, artefacts={"talk.pptx": "a" * 64})
+    text = client_for(member).get(page(attempt)).content.decode()
+    assert "found <code>the file talk.pptx</code>, expected <code>new</code>" in text
+    assert f'<a href="/w/lab/blobs/{"a" * 64}">the file talk.pptx</a>' in text
+
+
+def test_a_long_value_is_cut_in_its_line_and_there_as_a_whole(workspace, member, client_for):
+    wanted = {"rows": [[number] for number in range(99)]}
+    text = client_for(member).get(page(judged(workspace, expected=wanted))).content.decode()
+    assert "[97]" not in text.split("Verifier evidence")[0]
+    assert "<summary" in text.split("Verifier evidence")[1]
+    assert "98\n" in text.split("Verifier evidence")[1]
+
+
+def test_what_was_expected_of_a_file_that_is_not_there_comes_from_the_task(workspace, member, client_for):
+    attempt = judged(workspace, found=None, expected=None, note="there is no file /home/user/count.txt")
+    check = {
+        "metric": "exact_match",
+        "result": {"type": "vm_file", "parameters": {"path": "/home/user/count.txt"}},
+        "expected": {"type": "rule", "parameters": {"rules": {"expected": "7"}}},
+    }
+    attempt.task.document = {**attempt.task.document, "evaluator": {"checks": [check]}}
+    attempt.task.save()
+    text = client_for(member).get(page(attempt)).content.decode()
+    assert (
+        "found nothing (there is no file /home/user/count.txt), expected <code>&quot;7&quot;</code>" in text
+    )
 
 
 def test_each_step_has_an_address_and_its_place_in_the_replay(workspace, member, client_for):
