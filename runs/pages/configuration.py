@@ -85,18 +85,18 @@ def materials(run: Run) -> list[Material]:
     if run.is_scripted:
         played = [recipes[pk] for pk in run.task_ids if pk in recipes]
         found.insert(2, Material("Recipes", f"{len(played):,}, one digest each", digest_of(played)))
-    judged = list(
-        run.attempts.filter(status="done", verifier="valid")
-        .order_by("number")
-        .values_list("pk", flat=True)[:1]
-    )
-    verdict = (
+    first_round = run.attempts.filter(number__lte=run.planned // run.spec["rounds"], copy=1, fork=1)
+    judged = first_round.filter(status="done", verifier="valid").values("pk")
+    checkers = sorted(
         AttemptTry.objects.filter(attempt__in=judged, verdict__isnull=False)
-        .values_list("verdict", flat=True)
-        .first()
+        .values_list("verdict__checker", "verdict__checker_digest")
+        .order_by()
+        .distinct()
     )
-    if verdict:
-        found.append(Material("Checker code", verdict["checker"], verdict["checker_digest"]))
+    if checkers:
+        code = sorted({digest for _, digest in checkers})
+        named = checkers[0][0] if len(checkers) == 1 else f"{len(checkers):,} checkers, each task its own"
+        found.append(Material("Checker code", named, code[0] if len(code) == 1 else digest_of(code)))
     last = Computer.objects.filter(group=run.pk).order_by("-number").first()
     if last and last.image_id:
         found.append(Material("Image in use", f"of {last}, the last desktop", last.image_id))
