@@ -10,7 +10,7 @@ from rest_framework.utils.encoders import JSONEncoder
 
 from console.actions.webhooks import announce, mail
 from console.models import Budget, Membership, Webhook
-from console.templatetags.deskyard import money
+from console.money import dollars, money
 
 from .models import Run
 
@@ -45,7 +45,7 @@ def run_ended(run: Run) -> None:
     lines = [
         f"{subject} has ended: {run.get_status_display().lower()}.",
         f"{why_stopped(run)} {result}",
-        f"Spent {money(run.budget.spent)} of {money(run.budget.cap)}.",
+        f"Spent {money(run.budget.spent)} of {dollars(run.budget.cap)}.",
         page_of(run),
         f"You get this because you started it. To get none: {settings.PUBLIC_URL}{reverse('account_email')}",
     ]

@@ -48,7 +48,7 @@ def test_a_group_shows_its_prefix_the_branch_point_and_how_each_fork_ended(works
     words = re.findall(r'<span class="strong">(\d)</span> <span>(\w+)</span>', text)
     assert words == [("1", "Success"), ("2", "Fail"), ("3", "Queued")]
     assert f"/w/lab/runs/{run.number}/attempts/{third.number}/" in text
-    assert "1 verified of 2 valid" in text or "1 success of 2 valid" in text
+    assert "1 passed of 2 valid" in text or "1 success of 2 valid" in text
 
 
 def test_many_groups_come_in_pages_with_as_many_questions(workspace, member, client_for):
