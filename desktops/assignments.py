@@ -56,7 +56,8 @@ class HoldBatch:
                 label = next((ask.label for ask in hold.asks.all() if ask.state_name == record.name), None)
                 if label is None:
                     raise BadRecord("Nobody asked for that to be saved.")
-                states.state_saved(assignment, hold.computer, record, label=label)
+                saved = states.state_saved(assignment, hold.computer, record, label=label)
+                holds.seen(hold, saved.screenshot)
             case Answered():
                 asks.answered(hold, self._ask(hold, record.ask), record)
             case HoldEnded():

@@ -2,7 +2,7 @@
    (binary, RFB, drawn by noVNC) and how the view stands (text). Without this script the page shows the last picture. */
 import RFB from "./novnc/core/rfb.js";
 
-const box = document.querySelector("[data-watch]");
+let box = document.querySelector("[data-watch]");
 const part = name => box.querySelector(`[data-${name}]`);
 const ACK_BYTES = 32768, AGAIN_MS = 1000, TRIES = 5;
 let rfb, socket, tries = 0, driving = false;
@@ -89,7 +89,7 @@ const open = async drive => {
   wire.onclose = () => {
     line.onclose?.({ code: 1000 });
     if (wire !== socket) return;
-    const held = driving;
+    const held = driving && !("stays" in box.dataset);
     if (held) over(end.state === "again" ? "You hold the desktop no longer; it is ending." : end.detail, true);
     else if (end.state === "again" && tries < TRIES) { tries += 1; over(`${end.detail} Connecting again…`, false); setTimeout(() => { if (!socket) open(false); }, AGAIN_MS * tries); }
     else over(end.detail, true);
@@ -99,10 +99,15 @@ const open = async drive => {
 /* a second socket replaces the first */
 const replace = drive => { hangUp(); part("screen").replaceChildren(); tries = 0; open(drive); };
 
-if (box) {
+let begun = false;
+/* a page that renews itself may come to have a screen later */
+const begin = () => {
+  box = document.querySelector("[data-watch]");
+  if (begun || !box) return;
+  begun = true;
   document.addEventListener("click", e => {
     if (e.target.closest("[data-take]")) replace(true);
-    else if (e.target.closest("[data-let-go]")) over("You have let go; the desktop is ending.", true);
+    else if (e.target.closest("[data-let-go]")) "stays" in box.dataset ? replace(false) : over("You have let go; the desktop is ending.", true);
     else if (e.target.closest("[data-again]")) replace(false);
     else if (e.target.closest("[data-full]")) box.querySelector(".stage").requestFullscreen?.();
   });
@@ -111,4 +116,6 @@ if (box) {
     if (driving && e.ctrlKey && e.altKey && e.key === "Escape") { e.preventDefault(); e.stopImmediatePropagation(); rfb?.blur(); part("let-go").focus(); }
   }, true);
   open(false);
-}
+};
+begin();
+document.addEventListener("deskyard:renewed", begin);

@@ -23,7 +23,7 @@ from console.actions.workspaces import NotAllowed, require_manager
 from console.actor import Actor
 from console.doorbell import ring
 from console.models import Workspace
-from desktops.models import Ask, Assignment, Computer, Hold, State, TemplateVersion, Worker
+from desktops.models import Ask, Assignment, Computer, Hold, LiveView, State, TemplateVersion, Worker
 from desktops.protocol.hold import HoldOrder
 
 from . import lease
@@ -115,6 +115,12 @@ def ready(hold: Hold) -> None:
     if hold.state is not None:
         state_used(hold.state.worker, hold.state.name, at=now)
     ring(f"workspace.{hold.workspace.slug}")
+
+
+def seen(hold: Hold, screenshot: str) -> None:
+    """Its screen, as it was when it was saved; empty where there is no picture."""
+    if screenshot:
+        Computer.objects.filter(pk=hold.computer_id).update(last_screenshot=screenshot)
 
 
 def used(hold: Hold) -> None:
@@ -225,7 +231,10 @@ def look_after(pk: uuid.UUID) -> None:
     if row.closes_at <= now:
         close(row, Reason.TIME_LIMIT)
     elif row.idle_at is not None and row.idle_at <= now and not busy:
-        close(row, Reason.IDLE)
+        if LiveView.objects.open().filter(computer=row.computer, drives=True).exists():
+            used(row)  # by hand; whoever does nothing for a while has let go
+        else:
+            close(row, Reason.IDLE)
     else:
         _pay_ahead(row.assignment)
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from console.actions.workspaces import NotAllowed
 from console.actor import Actor
@@ -22,6 +22,7 @@ from console.pages.paging import by_moment
 from desktops import limits
 from desktops.actions import asks, holds
 from desktops.actions.templates import draft_from
+from desktops.actions.views import TICKET, NotLive, let_watch
 from desktops.api.computers import DraftSerializer, LabelSerializer
 from desktops.models import Ask, Hold, State, Template
 from desktops.opening import OpeningSerializer
@@ -168,6 +169,34 @@ def _keeping(request: WorkspaceRequest, hold: Hold) -> dict[str, Any]:
         "limits": limits,
         "usual_name": hold.template_version.template.name,
     }
+
+
+@require_POST
+@never_cache
+@workspace_page
+def ticket(request: WorkspaceRequest, hold_id: uuid.UUID) -> HttpResponse:
+    """To watch it, for one socket of this browser."""
+    return _ticket(request, hold_or_404(request.workspace, hold_id), drives=False)
+
+
+@require_POST
+@never_cache
+@workspace_page
+def ticket_to_drive(request: WorkspaceRequest, hold_id: uuid.UUID) -> HttpResponse:
+    """The same, with the person's keys and pointer."""
+    hold = _usable(request, hold_id)
+    holds.used(hold)
+    return _ticket(request, hold, drives=True)
+
+
+def _ticket(request: WorkspaceRequest, hold: Hold, *, drives: bool) -> HttpResponse:
+    try:
+        if hold.computer is None:
+            raise NotLive("This computer has not started.")
+        secret = let_watch(hold.computer, drives=drives, actor=Actor.person(request.user))
+    except NotLive as ended:
+        return JsonResponse({"detail": str(ended)}, status=409)
+    return JsonResponse({"socket": f"/ws/live/{secret}", "seconds": TICKET.seconds})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -105,6 +105,8 @@ PAGES: Final[dict[str, Page]] = {
     "computer-list": sees(MEMBERS),
     "computer-new": Page(MEMBERS, MEMBERS, {"start": "template:basic@1"}),
     "computer": sees(MEMBERS),
+    "computer-view": does(MEMBERS),
+    "computer-drive": does(CREATORS),
     "computer-close": Page(CREATORS, CREATORS),
     "computer-save": Page(CREATORS, CREATORS),
     "computer-template": Page(CREATORS, CREATORS, {"name": "mine"}),

@@ -17,6 +17,7 @@ from console.models import AuditEntry, Budget, LedgerEntry, User, Workspace
 from desktops.actions import states
 from desktops.actions.asks import save_computer
 from desktops.actions.holds import close_computer, used
+from desktops.actions.views import let_watch, open_view
 from desktops.models import Assignment, Computer, Hold, State, Worker
 from runs.supervisor import one_pass
 from tests.desktops.hands import age, assignment_of, end, opened, start
@@ -125,6 +126,18 @@ def test_what_is_used_or_being_saved_is_not_idle(
     used(mine)
     one_pass()
     assert [gist(hold)[0] for hold in (mine, saved)] == ["ready", "ready"]
+
+
+def test_what_somebody_drives_is_not_idle_and_what_is_only_watched_is(
+    workspace: Workspace, member: User, paper: PaperWorker
+) -> None:
+    driven, watched = opened(workspace, member), opened(workspace, member)
+    for hold, drives in ((driven, True), (watched, False)):
+        start(paper, hold)
+        open_view(let_watch(hold.computer, drives=drives, actor=Actor.person(member)), member)
+        age(hold, last_used_at=16)
+    one_pass()
+    assert [gist(hold)[0] for hold in (driven, watched)] == ["ready", "closing"]
 
 
 def test_it_is_paid_ahead_only_as_far_as_its_cap(

@@ -145,6 +145,33 @@ def test_a_failure_says_why(
     assert "It went away." in page
 
 
+def test_who_may_use_it_gets_tickets_to_watch_and_to_act(
+    client_for: ClientFor, member: User, owner: User, workspace: Workspace, paper: PaperWorker
+) -> None:
+    hold = opened(workspace, member)
+    mia, olga = client_for(member), client_for(owner)
+    address = f"/w/lab/computers/{hold.pk}/"
+    refused = mia.post(f"{address}view/")
+    assert (refused.status_code, refused.json()["detail"]) == (409, "This computer has not started.")
+    computer = start(paper, hold)
+    assert "data-watch" in text(mia, page_of(hold))
+    for client, what in ((mia, "view"), (mia, "drive"), (olga, "drive")):
+        assert client.post(f"{address}{what}/").json()["socket"].startswith("/ws/live/")
+    end(paper, hold, computer, ["desktop_lost"])
+    assert "has ended" in mia.post(f"{address}drive/").json()["detail"]
+
+
+def test_somebody_else_may_watch_and_not_act(
+    client_for: ClientFor, member: User, owner: User, workspace: Workspace, paper: PaperWorker
+) -> None:
+    hold = opened(workspace, owner)
+    start(paper, hold)
+    client = client_for(member)
+    assert client.post(f"/w/lab/computers/{hold.pk}/view/").status_code == 200
+    assert client.post(f"/w/lab/computers/{hold.pk}/drive/").status_code == 403
+    assert "Use it" not in text(client, page_of(hold))
+
+
 def test_another_member_sees_it_and_may_do_nothing_with_it(
     client_for: ClientFor, member: User, owner: User, workspace: Workspace, paper: PaperWorker
 ) -> None:
