@@ -119,7 +119,7 @@ def ready(hold: Hold) -> None:
 
 def seen(hold: Hold, screenshot: str) -> None:
     """Its screen, as it was when it was saved; empty where there is no picture."""
-    if screenshot:
+    if screenshot and hold.computer_id:
         Computer.objects.filter(pk=hold.computer_id).update(last_screenshot=screenshot)
 
 
