@@ -104,7 +104,8 @@ def until(tab: Page, holds: Callable[[], bool]) -> None:
 def corner(tab: Page) -> Image.Image:
     """What is drawn of the desktop's lower right, which the terminal leaves free."""
     url = tab.evaluate("document.querySelector('[data-screen] canvas')?.toDataURL() ?? ''")
-    if not url:
+    png = base64.b64decode(url.partition(",")[2])
+    if not png:  # no canvas yet, or one without a size
         return Image.new("RGB", (1, 1))
-    picture = Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))).convert("RGB")
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
     return picture.crop((picture.width * 3 // 4, picture.height // 2, picture.width, picture.height))
