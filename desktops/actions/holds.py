@@ -119,8 +119,8 @@ def ready(hold: Hold) -> None:
 
 def seen(hold: Hold, screenshot: str) -> None:
     """Its screen, as it was when it was saved; empty where there is no picture."""
-    if screenshot and hold.computer_id:
-        Computer.objects.filter(pk=hold.computer_id).update(last_screenshot=screenshot)
+    if screenshot:
+        Computer.objects.filter(hold=hold).update(last_screenshot=screenshot)
 
 
 def used(hold: Hold) -> None:

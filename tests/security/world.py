@@ -175,7 +175,7 @@ def build(workspace: Workspace, owner: User, admin: User, member: User, outsider
         prefix=PrefixTryFactory(prefix__run=run, actions=[{"action": "wait"}]).prefix,
         worker=worker,
         state=StateFactory(worker=worker),
-        hold=HoldFactory(workspace=workspace, opened_by=creator),
+        hold=HoldFactory(workspace=workspace, ready=True, status="starting", opened_by=creator),
         token=token,
         webhook=webhook,
         delivery=delivery,
