@@ -154,7 +154,7 @@ def _material(console: Console, digest: str) -> str:
         defaults={"title": "Waiting", "digest": "sha256:" + "0" * 64},
     )
     if made:
-        wait: dict[str, Any] = {"action": "wait", "seconds": 60, "window": "no such window"}
+        wait: dict[str, Any] = {"action": "wait", "seconds": 60, "window": "no such window", "optional": True}
         checker = {"func": "infeasible"}
         Task.objects.create(
             task_set=tasks,

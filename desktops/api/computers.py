@@ -217,10 +217,10 @@ class ComputerStatesView(_Asking):
         tags=["computers"],
     )
     def post(self, request: Request, id: UUID) -> Response:
-        asked = LabelSerializer(data=cast(Any, request.data))
-        asked.is_valid(raise_exception=True)
-        label = asked.validated_data["label"]
-        return self.ask(request, lambda hold: asks.save_computer(hold, label=label, actor=self.actor))
+        return self.ask(
+            request,
+            lambda hold: asks.save_computer(hold, **_valid(LabelSerializer, request), actor=self.actor),
+        )
 
     def made(self, ask: Ask) -> Any:
         state = states_of(self.workspace).get(name=ask.state_name)
@@ -243,14 +243,19 @@ class ComputerTemplateView(_Asking):
         tags=["computers"],
     )
     def post(self, request: Request, id: UUID) -> Response:
-        asked = DraftSerializer(data=cast(Any, request.data))
-        asked.is_valid(raise_exception=True)
-        named = asked.validated_data
-        return self.ask(request, lambda hold: draft_from(hold, **named, actor=self.actor))
+        return self.ask(
+            request, lambda hold: draft_from(hold, **_valid(DraftSerializer, request), actor=self.actor)
+        )
 
     def made(self, ask: Ask) -> Any:
         version = TemplateVersion.objects.select_related("template").get(asks=ask)
         return TemplateVersionSerializer(version, context={"request": self.request}).data
+
+
+def _valid(serializer: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
+    asked = serializer(data=cast(Any, request.data))
+    asked.is_valid(raise_exception=True)
+    return dict(asked.validated_data)
 
 
 def _document(request: Request, hold: Hold) -> Any:

@@ -83,12 +83,14 @@ class Wait(_Action):
     """Wait for the screen to settle, or, with `window`, until a window whose title contains that text is active.
 
     `seconds` is the longest wait, on a machine that is not overloaded. A window that does not come is an error of the
-    step: what a recipe does next would meet something else, so the try is played again (`not_ready`).
+    step: what a recipe does next would meet something else, so the try is played again (`not_ready`) unless the wait
+    is `optional`, as for a dialog that may or may not come.
     """
 
     action: Literal["wait"] = "wait"
     seconds: float = Field(default=10, gt=0, le=60)
     window: str = Field(default="", max_length=200)
+    optional: bool = False
 
 
 class Done(_Action):

@@ -281,7 +281,8 @@ class Session(ABC):
         try:
             look = guest.act(action, settle_ms=SETTLE_QUIET_MS, timeout_ms=SETTLE_CAP_MS)
         except GuestRefused as refusal:
-            error, in_vain = str(refusal)[:4000], isinstance(refusal, GuestWaitedInVain)
+            error = str(refusal)[:4000]
+            in_vain = isinstance(refusal, GuestWaitedInVain) and not getattr(action, "optional", False)
             act_ms = (time.monotonic() - began) * 1000
             window = guest.active_window()
             look = Look(guest.screenshot(), act_ms, 0.0, 0.0, True, window.title if window else "")

@@ -79,8 +79,3 @@ def test_done_and_fail_touch_nothing(guest: Guest) -> None:
         assert look.settled
         assert look.settle_ms == 0
         assert look.png == before
-
-
-def test_waiting_for_a_window_that_never_comes_is_no_error(guest: Guest) -> None:
-    look = guest.act(Wait(seconds=0.3, window="no such window"), 20, 500)
-    assert look.active_window == ""

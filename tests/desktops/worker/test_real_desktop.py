@@ -25,7 +25,7 @@ from runs.recipes.load import recipe_for
 pytestmark = pytest.mark.desktop
 
 TASKS = Path(runs.tasksets.__file__).parent / "deskyard_basics"
-WAITING = [{"action": "wait", "seconds": 60, "window": "no such window"}]
+WAITING = [{"action": "wait", "seconds": 60, "window": "no such window", "optional": True}]
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_an_attempts_page_links_the_forks_that_share_its_prefix(workspace, membe
     for number in (4, 6):
         assert f'/attempts/{number}/">{number}</a>' in text
     assert "prefix, shared with" in text
-    assert "The prefix, played again" in text
+    assert "None: this attempt played the prefix again." in text
     assert f"{page(run)}?page=1" in text
 
 
@@ -168,7 +168,7 @@ def test_a_forks_replay_begins_with_the_steps_of_the_prefix(workspace, member, c
     words = re.findall(r'data-words="([^"]*)"', text)
     assert words == ["click 1, 2", "type “shared”", "key Return", "the end"]
     assert text.count("prefix, played once, shared with") == 2
-    assert f'saved after the prefix on <span class="mono">{shared.computer.label}' in text
+    assert f'The saved desktop after the prefix on <span class="mono">{shared.computer.label}' in text
 
 
 def test_an_attempt_that_played_the_prefix_itself_shows_its_own_steps(workspace, member, client_for):

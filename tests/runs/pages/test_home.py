@@ -91,7 +91,7 @@ def test_a_failed_attempt_is_one_press_away_and_nothing_is_guessed_about_it(work
         client_for(owner).get(f"{PAGE}runs/{run.number}/").content.decode(),
     ):
         assert f'href="{failed}"' in text
-        assert "changed" not in text
+        assert "a checker changed" not in text
         assert "Nothing: every attempt" not in text
 
 
