@@ -308,7 +308,9 @@ class ComputerFactory(DjangoModelFactory[Computer]):
 
     @factory.lazy_attribute
     def number(self) -> int:
-        self.workspace.refresh_from_db(fields=["last_computer_number"])  # others have this row in hand as well
+        self.workspace.refresh_from_db(
+            fields=["last_computer_number"]
+        )  # others have this row in hand as well
         self.workspace.last_computer_number += 1
         self.workspace.save(update_fields=["last_computer_number"])
         return int(self.workspace.last_computer_number)
