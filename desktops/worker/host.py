@@ -402,8 +402,8 @@ class Host:
             if computer in swept:  # it was made, and there was no time to say so
                 recorder.record(ComputerStarted(at=since, computer=computer, engine=self._facts.name))
         for computer in self._spool.computers(taken.assignment, taken.epoch):
-            # Its own watchdog has ended it by then, whenever it was that this worker came back.
-            gone = min(now, taken.paid_until)
+            # Its watchdog has ended it by then, or its guardian before, whenever it was that this worker came back.
+            gone = min(now, taken.paid_until, self._swept.ended.get(computer, now) if self._swept else now)
             recorder.record(ComputerStopped(at=gone, computer=computer, reason=reason))
         recorder.record(ended(taken.kind, detail, reason))
 

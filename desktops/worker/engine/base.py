@@ -84,12 +84,15 @@ class OwnedDesk:
 
 @dataclass(frozen=True)
 class SweepReport:
-    """What a sweep found: `removed` desktops are gone, `left` could not be removed, `problems` says why."""
+    """What a sweep found: `removed` desktops are gone, `left` could not be removed, `problems` says why.
+
+    `ended` is when those did that had been ended before by somebody who noted it."""
 
     at: datetime
     removed: list[str]
     left: list[str]
     problems: list[str]
+    ended: dict[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,8 @@ def test_a_worker_killed_while_it_saves_or_restores_leaves_what_was_saved_before
     boxes = [box.name for box in (home / "desktops/boxes").iterdir()]
     assert computer in boxes
     with opened(engine_address, home) as engine:
-        assert list((home / "desktops/states").glob("*.new")) == []
         assert set(engine.sweep([]).removed) == set(boxes)
+        assert list((home / "desktops/states").glob("*.new")) == []
         assert not any(lives(box) for box in boxes)
         assert FIRST in [state.name for state in engine.states()]
         with Computer(engine, spec(image("basic"), state=FIRST)) as again:

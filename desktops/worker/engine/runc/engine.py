@@ -198,10 +198,12 @@ class RuncEngine:
 
     def sweep(self, keep: Container[str]) -> SweepReport:
         removed, left, problems = [], [], []
+        ended: dict[str, datetime] = {}
         boxes = {path.name for path in (self._folder / "boxes").iterdir()}
         for name in sorted(boxes | set(self._runc.names())):
             if name in keep:
                 continue
+            at = guardian.ended_at(self._folder / "boxes" / name)
             try:
                 self._clear(self._folder / "boxes" / name)
             except EngineError as error:
@@ -209,6 +211,8 @@ class RuncEngine:
                 problems.append(str(error))
             else:
                 removed.append(name)
+                if at is not None:
+                    ended[name] = at
         self._clear_unfinished()
         others = self.containers.sweep(keep)
         return SweepReport(
@@ -216,6 +220,7 @@ class RuncEngine:
             removed=removed + others.removed,
             left=left + others.left,
             problems=problems + others.problems,
+            ended=ended,
         )
 
     def close(self) -> None:

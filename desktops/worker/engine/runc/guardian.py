@@ -1,7 +1,8 @@
 """Ends desktops that nobody answers for any longer, from outside: their worker is gone, or what is paid for is used up.
 
 The watchdog in a desktop does that too, but it is the desktop's own, and what runs there can end it. This is a process
-beside the worker: it goes with the worker's last word, and when the worker goes without one, it ends what that had.
+beside the worker: it goes with the worker's last word, and when the worker goes without one, it stays as long as any
+of that worker's desktops is paid for.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from desktops.worker.engine.base import EngineError
@@ -27,6 +28,7 @@ LOOK_SECONDS = 0.25
 END_SECONDS = 5.0
 PROJECT = Path(__file__).resolve().parents[4]
 LAST_WORD = b"."
+ENDED = "ended"  # its time is when the guardian had ended the desktop
 
 
 class Guardian:
@@ -86,15 +88,31 @@ def set_paid_until(box: Path, at: datetime) -> None:
             return
 
 
+def ended_at(box: Path) -> datetime | None:
+    """When the guardian ended it, if it did."""
+    try:
+        return datetime.fromtimestamp((box / ENDED).stat().st_mtime, UTC)
+    except FileNotFoundError:
+        return None
+
+
 def watch(boxes: Path, runc: Path) -> None:
     """Until standard input has a word, or ends without one."""
     while True:
         if select.select([0], [], [], LOOK_SECONDS)[0]:
             if not os.read(0, 1):
-                _end(boxes, runc, _names(boxes))
+                _outlive(boxes, runc, _names(boxes))
             return
         over = [name for name in _names(boxes) if _is_over(boxes / name) and leftovers.groups(name)]
         _end(boxes, runc, over)
+
+
+def _outlive(boxes: Path, runc: Path, orphans: list[str]) -> None:
+    """Their worker is gone: each ends when its paid time does, which is what it costs, or now if it has none."""
+    while orphans := [name for name in orphans if leftovers.groups(name)]:
+        unpaid = [name for name in orphans if not (boxes / name / "paid_until").exists()]
+        _end(boxes, runc, [*unpaid, *(name for name in orphans if _is_over(boxes / name))])
+        time.sleep(LOOK_SECONDS)  # between two looks
 
 
 def _names(boxes: Path) -> list[str]:
@@ -113,6 +131,9 @@ def _end(boxes: Path, runc: Path, names: list[str]) -> None:
     for name in names:
         try:
             leftovers.end(runc, name)
+            (boxes / name / ENDED).touch()
+        except FileNotFoundError:
+            continue  # its worker was faster, and has cleared it
         except EngineError as error:
             print(f"guardian: {error}", file=sys.stderr, flush=True)
 
