@@ -91,7 +91,7 @@ def remove(folder: Path) -> None:
 
 def _processes() -> Iterator[tuple[int, int, set[bytes]]]:
     """Process id, parent's id, and the words of the command."""
-    for entry in os.scandir("/proc"):
+    for entry in list(os.scandir("/proc")):  # whole: an iterator left halfway stays open
         if entry.name.isdigit():
             try:
                 words = Path(entry.path, "cmdline").read_bytes().split(b"\0")
