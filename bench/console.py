@@ -22,7 +22,7 @@ from typing import Any
 
 from console.embedded.home import PROJECT, Home
 from console.embedded.postgres import EmbeddedPostgres
-from console.embedded.processes import end_process
+from console.embedded.processes import end_process, ending_with_parent
 
 HOST = "127.0.0.1"
 START_SECONDS = 60.0
@@ -108,23 +108,11 @@ def _manage(environment: dict[str, str], *arguments: str) -> None:
 
 @contextlib.contextmanager
 def _daphne(environment: dict[str, str], port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [
-        "setpriv",
-        "--pdeathsig",
-        "TERM",
-        "--",
-        sys.executable,
-        "-m",
-        "daphne",
-        "-b",
-        HOST,
-        "-p",
-        str(port),
-    ]
+    command = [sys.executable, "-m", "daphne", "-b", HOST, "-p", str(port)]
     command += [f"--websocket-max-{what}-size={FRAME_BYTES}" for what in ("message", "frame")]
     with log.open("ab") as file:
         process = subprocess.Popen(
-            [*command, "console.asgi:application"],
+            ending_with_parent(signal.SIGTERM, [*command, "console.asgi:application"]),
             cwd=PROJECT,
             env=environment,
             stdin=subprocess.DEVNULL,

@@ -16,7 +16,7 @@ from typing import Any
 
 from console.embedded.api import Api
 from console.embedded.home import PROJECT
-from console.embedded.processes import end_process
+from console.embedded.processes import end_process, ending_with_parent
 from desktops.worker.engine.base import Engine
 from desktops.worker.engine.choose import open_engine
 
@@ -120,7 +120,7 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     with (folder / f"whole-{name}.log").open("ab") as log:
         return subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, *arguments],
+            ending_with_parent(signal.SIGKILL, [sys.executable, *arguments]),
             cwd=PROJECT,
             env={**os.environ, **(environment or {})},
             stdin=subprocess.DEVNULL,

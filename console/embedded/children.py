@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .processes import end_process
+from .processes import end_process, ending_with_parent
 from .terminal import StepFailed
 
 LOG_BYTES = 10 << 20  # a longer log becomes NAME.log.1
@@ -95,7 +95,7 @@ class Children:
         rotate(child.log)
         with child.log.open("ab") as log:
             child.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM", "--", *child.command],
+                ending_with_parent(signal.SIGTERM, child.command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -27,7 +27,7 @@ from urllib.parse import quote
 import psycopg
 
 from .home import AlreadyOwned, Home, owned, write_private
-from .processes import end_process, is_running, pids_in, wait_for_end
+from .processes import end_process, ending_with_parent, is_running, pids_in, wait_for_end
 
 DATABASE = "deskyard"
 SYSTEM_USER = "pgserver"
@@ -248,16 +248,10 @@ class EmbeddedPostgres:
 
     def _as_server_user(self, command: list[str]) -> list[str]:
         """SIGINT, PostgreSQL's fast shutdown, when this process is gone."""
-        prefix = ["setpriv", "--pdeathsig", "INT"]
+        account: list[str] = []
         if self._account:
-            prefix += [
-                "--reuid",
-                str(self._account.pw_uid),
-                "--regid",
-                str(self._account.pw_gid),
-                "--clear-groups",
-            ]
-        return [*prefix, "--", *command]
+            account = [f"--reuid={self._account.pw_uid}", f"--regid={self._account.pw_gid}", "--clear-groups"]
+        return ending_with_parent(signal.SIGINT, command, *account)
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_SECONDS

@@ -10,6 +10,19 @@ from collections.abc import Iterable
 from pathlib import Path
 
 
+# Its parent may have gone before the kernel was asked to watch it: then it must not begin.
+_IF_PARENT_LIVES = '[ "$PPID" = "$0" ] && exec "$@"'
+
+
+def ending_with_parent(number: signal.Signals, command: list[str], *privileges: str) -> list[str]:
+    """The command, to which the kernel sends that signal when this process, or the thread that starts it, is gone.
+
+    `privileges`: further options of setpriv(1), such as the account to run as.
+    """
+    watched = ["setpriv", "--pdeathsig", number.name.removeprefix("SIG"), *privileges, "--"]
+    return [*watched, "sh", "-c", _IF_PARENT_LIVES, str(os.getpid()), *command]
+
+
 def is_running(pid: int) -> bool:
     """False for a zombie too: nothing of it runs any longer."""
     try:

@@ -18,6 +18,7 @@ from .children import Child, Children
 from .guard import Guard
 from .home import PROJECT, AlreadyOwned, Home, owned
 from .postgres import EmbeddedPostgres, PostgresFailed
+from .processes import ending_with_parent
 from .terminal import StepFailed, Terminal
 
 Progress = Callable[[str], None]
@@ -77,7 +78,7 @@ class Stage:
     def manage(self, step: str, *arguments: str) -> None:
         """Run manage.py to its end. Raises StepFailed with its last line."""
         done = subprocess.run(
-            ["setpriv", "--pdeathsig", "TERM", "--", sys.executable, "manage.py", *arguments],
+            ending_with_parent(signal.SIGTERM, [sys.executable, "manage.py", *arguments]),
             cwd=PROJECT,
             env=self.environment,
             stdin=subprocess.DEVNULL,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from .home import PROJECT, Home
+from .processes import ending_with_parent
 from .stage import Ended, Stage, end_on_signals
 from .terminal import StepFailed, Terminal
 
@@ -52,7 +54,7 @@ def test(home: Home, arguments: list[str]) -> int:
         if failed:
             terminal.line(f"Failed so far: {', '.join(failed)}. The tests run all the same.")
         code = subprocess.call(
-            ["setpriv", "--pdeathsig", "TERM", "--", sys.executable, "-m", "pytest", *_shared(), *arguments],
+            ending_with_parent(signal.SIGTERM, [sys.executable, "-m", "pytest", *_shared(), *arguments]),
             cwd=PROJECT,
             env=stage.environment,
             stdin=subprocess.DEVNULL,

@@ -101,7 +101,7 @@ def read(path: Path) -> ImportReport:
         else:
             seen[read_one.id] = name
             report.tasks.append(read_one)
-    if not report.tasks and all(one.code == "bad_file" for one in report.refused):
+    if not report.tasks and not any(_is_meant_as_task(folder / one.file) for one in report.refused):
         others = f" None of its {len(report.refused):,} JSON files is one." if report.refused else ""
         raise NotATaskSet(
             f"{folder} holds no task files of OSWorld.{others} Name a checkout of OSWorld, its evaluation_examples "
@@ -144,6 +144,15 @@ def _read_file(file: Path, name: str) -> ImportedTask | Refusal:
         data=data,
         digest=digest(data),
     )
+
+
+def _is_meant_as_task(file: Path) -> bool:
+    """Whether it has what only tasks have, be the rest as it may."""
+    try:
+        raw = json.loads(file.read_bytes())
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        return False
+    return isinstance(raw, dict) and "evaluator" in raw
 
 
 def why_not(task: Task) -> tuple[ReasonCode, str] | None:

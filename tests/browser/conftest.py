@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from psycopg import sql
 
 from console.embedded.api import answers
 from console.embedded.home import PROJECT
+from console.embedded.processes import ending_with_parent
 from tests.desktops.conftest import engine_address, image
 
 __all__ = ["engine_address", "image"]  # fixtures
@@ -42,7 +44,7 @@ class Site:
     database: str
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site(
     django_db_modify_db_settings: None,
     engine_address: str,
@@ -124,7 +126,7 @@ class _process:
     def __enter__(self) -> None:
         self._file = self._log.open("w")
         self._running = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "TERM", "--", *self._command],
+            ending_with_parent(signal.SIGTERM, self._command),
             cwd=PROJECT,
             env=self._environment,
             stdin=subprocess.DEVNULL,

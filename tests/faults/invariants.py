@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from .observer import Seen
+from .processes import until
 from .rig import TERMINAL, Lab
 
 # Seconds of one desktop by which the ledger may lie outside of what the engine's own event stream tells: a desktop that
@@ -14,6 +15,7 @@ from .rig import TERMINAL, Lab
 TOLERANCE = 3.0
 # A container that is removed this long after it died was left by a dead worker: it existed until it died.
 LEFT = 15.0
+SETTLED_SECONDS = 30
 
 
 def check(lab: Lab) -> None:
@@ -95,9 +97,11 @@ def _assignments(lab: Lab) -> None:
 
 def _money(lab: Lab, runs: list[dict[str, Any]]) -> None:
     """Nothing reserved, no cap passed, every level the sum of its ledger, and the ledger what the engine saw."""
+    open_entries = "SELECT count(*) FROM console_ledgerentry WHERE workspace_id = %s AND settled_at IS NULL"
+    # What a worker said last is still on its way through the console when the worker has ended.
+    until(lambda: lab.rig.value(open_entries, lab.key) == 0, SETTLED_SECONDS, "the settling of every desktop")
     budgets = lab.rig.rows("SELECT * FROM console_budget WHERE workspace_id = %s", lab.key)
     entries = lab.rig.rows("SELECT * FROM console_ledgerentry WHERE workspace_id = %s", lab.key)
-    assert all(entry["settled_at"] is not None for entry in entries), "a desktop is not settled"
     spent = sum((entry["cost"] for entry in entries), Decimal(0))
     for budget in budgets:
         assert budget["reserved"] == 0

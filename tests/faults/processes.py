@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from console.embedded.home import PROJECT
-from console.embedded.processes import end_process
+from console.embedded.processes import end_process, ending_with_parent
 
 LOOK_SECONDS = 0.2
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Program:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, *self._arguments],
+                ending_with_parent(signal.SIGKILL, [sys.executable, *self._arguments]),
                 cwd=PROJECT,
                 env={**os.environ, "PYTHONWARNINGS": "", **self._environment},
                 stdin=subprocess.DEVNULL,

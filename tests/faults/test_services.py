@@ -14,6 +14,8 @@ from desktops.worker.engine.podman import PodmanService
 from runs.supervisor import LEADER_LOCK
 
 from .invariants import check
+from console.embedded.processes import ending_with_parent
+
 from .processes import until
 from .rig import Lab, Rig, Worker
 
@@ -132,7 +134,7 @@ class OwnService:
         self._socket.unlink(missing_ok=True)
         command = ["podman", "system", "service", "--time", "0", self.url]
         self._process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "--", *command],
+            ending_with_parent(signal.SIGKILL, command),
             env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
