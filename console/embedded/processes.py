@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-
 # Its parent may have gone before the kernel was asked to watch it: then it must not begin.
 _IF_PARENT_LIVES = '[ "$PPID" = "$0" ] && exec "$@"'
 

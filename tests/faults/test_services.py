@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from console.embedded.processes import ending_with_parent
 from desktops.worker.engine.podman import PodmanService
 from runs.supervisor import LEADER_LOCK
 
 from .invariants import check
-from console.embedded.processes import ending_with_parent
-
 from .processes import until
 from .rig import Lab, Rig, Worker
 
