@@ -127,8 +127,9 @@ class Computer:
                 self._set_limits()
         self.ready_at = datetime.now(UTC)
         self.ready_seconds = (self.ready_at - self.started_at).total_seconds()
-        self._keeper = threading.Thread(target=self._keep, name=f"keepalive-{self.id[:8]}", daemon=True)
-        self._keeper.start()
+        keeper = threading.Thread(target=self._keep, name=f"keepalive-{self.id[:8]}", daemon=True)
+        keeper.start()
+        self._keeper = keeper  # only now: stop(), from another thread, waits for its end
         return self.ready_seconds
 
     def start(self) -> Computer:

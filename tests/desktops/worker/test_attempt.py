@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from datetime import UTC, datetime, timedelta
+
+from desktops.worker.computer import Computer
+from desktops.worker.engine.base import DeskSpec
 
 from .orders import TASK
 from .table import kinds
@@ -135,6 +139,21 @@ def test_a_stop_ends_it_at_once_and_is_nobodys_fault(table):
     ended = table.records()[-1]
     assert (ended.ok, ended.stopped, ended.invalid_reasons) == (False, True, [])
     assert "cancelled_by_user" in ended.detail
+
+
+def test_a_stop_may_come_while_the_desktop_is_made_ready(table, monkeypatch):
+    class StoppedFirst(threading.Thread):
+        def start(self):
+            if self.name.startswith("keepalive"):
+                computer.stop()
+            super().start()
+
+    spec = DeskSpec(computer=str(uuid.uuid4()), image="basic")
+    computer = Computer(table.engine, spec)
+    monkeypatch.setattr(threading, "Thread", StoppedFirst)
+    computer.start()
+    assert computer.stopped_at is not None
+    assert table.engine.list_owned() == []
 
 
 def test_money_that_runs_out_is_its_reason(table):

@@ -44,7 +44,8 @@ class Going:
 
     def close(self) -> None:
         """Let it end, within reason; the next start does the rest."""
-        thread = self._thread
+        with self._lock:  # else it may be one that has not begun
+            thread = self._thread
         if thread is not None:
             thread.join(CLOSE_SECONDS)
 
