@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from desktops.worker.computer import Computer
 from desktops.worker.engine.base import DeskSpec
 
-from .orders import TASK
+from .orders import TASK, TEMPLATE
 from .table import kinds
 
 GOOD = ["computer_started", "computer_ready", "setup_done", "step", "step", "verifying", "verdict"]
@@ -148,8 +148,7 @@ def test_a_stop_may_come_while_the_desktop_is_made_ready(table, monkeypatch):
                 computer.stop()
             super().start()
 
-    spec = DeskSpec(computer=str(uuid.uuid4()), image="basic")
-    computer = Computer(table.engine, spec)
+    computer = Computer(table.engine, DeskSpec(computer=str(uuid.uuid4()), image=TEMPLATE["digest"]))
     monkeypatch.setattr(threading, "Thread", StoppedFirst)
     computer.start()
     assert computer.stopped_at is not None
