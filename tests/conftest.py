@@ -43,6 +43,7 @@ TOGETHER = {
         "tests/desktops/engine/",
         "tests/desktops/guest/",
         "tests/desktops/test_no_secret_in_a_desktop.py",
+        "tests/desktops/worker/test_images_of_desktops.py",
         "tests/desktops/worker/test_live_forks.py",
         "tests/desktops/worker/test_real_desktop.py",
         "tests/peers/",

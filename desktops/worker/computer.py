@@ -115,7 +115,8 @@ class Computer:
         """
         if self._desk is None or self.started_at is None:
             raise RuntimeError("create() comes first")
-        readiness = wait_ready(self.guest, self.start_seconds, self._running)
+        as_saved = bool(self.started_from) and not self.started_from.startswith(MADE_ANEW)
+        readiness = wait_ready(self.guest, self.start_seconds, self._running, as_saved=as_saved)
         if not readiness.ready:
             why, logs = readiness.detail or "it did not become ready", self._logs()
             self.stop()

@@ -17,7 +17,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -412,9 +412,12 @@ def _failure(status: int, content: bytes) -> GuestError:
     return GuestUnreachable(f"the guest agent failed ({status}): {message}")
 
 
-def wait_ready(guest: Guest, seconds: float, still_there: Callable[[], bool] = lambda: True) -> Readiness:
-    """Ask until the whole desktop answers, at most `seconds`; ends early when `still_there` says it is
-    gone.
+def wait_ready(
+    guest: Guest, seconds: float, still_there: Callable[[], bool] = lambda: True, *, as_saved: bool = False
+) -> Readiness:
+    """Ask until the whole desktop answers, at most `seconds`; ends early when `still_there` says it is gone.
+
+    One that comes back `as_saved` is ready with its screen: somebody may have closed its panel, or a film may play.
     """
     end = time.monotonic() + seconds
     last = Readiness(ready=False, detail="the guest agent does not answer yet")
@@ -423,6 +426,8 @@ def wait_ready(guest: Guest, seconds: float, still_there: Callable[[], bool] = l
             last = guest.ready()
         except GuestUnreachable as error:
             last = Readiness(ready=False, detail=str(error))
+        if as_saved and last.screen:
+            return replace(last, ready=True)
         if last.ready or not still_there():
             return last
         time.sleep(0.02)  # between two probes, not instead of one

@@ -22,6 +22,7 @@ OLDEST = (4, 2)
 SUITE = "sid"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 FETCH_SECONDS = 300
+HARMLESS = ("rlimit:", "Dumping FAILED")  # what it may not raise, and what it says of every failure
 KIND, LINKED = 3, 0  # in CRIU's remap_file_path_entry
 
 
@@ -49,6 +50,30 @@ def is_missing(program: Path) -> str:
     except OSError as error:
         return f"{program} cannot be started: {error.strerror}"
     return "" if done.returncode == 0 else f"criu check: {(done.stderr or done.stdout).strip()[-200:]}"
+
+
+def why_not_saved(log: Path) -> str:
+    """What kept CRIU from saving, as its log says, and what helps; empty when the log says nothing."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return ""
+    program = ""
+    for line in lines:
+        if found := re.search(r"Dumping task \(pid: \d+ comm: (.+)\)$", line):
+            program = found[1]
+        error = re.search(r"Error \(([^:]+):\d+\): (.+)", line)
+        if error is None or error[2].startswith(HARMLESS):
+            continue
+        place, said = error[1], error[2][:200]
+        if "No space left" in said:
+            return "No space left on the disk"
+        if place.endswith("sk-unix.c"):
+            return "its screen or its agent is connected to from outside; try again once that has ended"
+        if held := re.search(r"\(comm (.+)\) found while seizing", said):
+            return f"another program has hold of {held[1]}, as a debugger does; end that first"
+        return f"{said} (while its program {program} was being saved; close that first)" if program else said
+    return ""
 
 
 def names_given(images: Path) -> int:

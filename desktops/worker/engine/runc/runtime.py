@@ -16,6 +16,7 @@ from pathlib import Path
 from desktops.worker.engine.base import EngineError
 
 from . import leftovers
+from .criu import why_not_saved
 
 CALL_SECONDS = 60.0
 END_SECONDS = 10.0
@@ -57,6 +58,10 @@ class Runc:
         where = ["--image-path", str(images), "--work-path", str(images)]
         try:
             self._call("checkpoint", "--leave-running", "--file-locks", *where, name)
+        except EngineError as error:
+            if why := why_not_saved(images / "dump.log"):
+                raise EngineError(f"the desktop could not be saved: {why}") from error
+            raise
         finally:
             # runc leaves it without x, and CRIU, restoring in a user namespace, needs that.
             images.chmod(0o700)
