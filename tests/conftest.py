@@ -46,6 +46,7 @@ TOGETHER = {
         "tests/desktops/worker/test_images_of_desktops.py",
         "tests/desktops/worker/test_live_forks.py",
         "tests/desktops/worker/test_real_desktop.py",
+        "tests/desktops/worker/test_templates_from_desktops.py",
         "tests/peers/",
         "tests/runs/recipes/test_recipes_on_desktops.py",
     ),

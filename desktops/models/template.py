@@ -70,3 +70,9 @@ class TemplateVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.template.name}@{self.version}"
+
+    @property
+    def family(self) -> set[str]:
+        """Names of its template and of those that it was made from, one on top of the other: whatever runs on one of
+        these runs on it too."""
+        return {self.template.name} | (self.base.family if self.base else set())

@@ -233,7 +233,8 @@ class _Examination:
         return [found[task_id] for task_id in ids if task_id in found]
 
     def _apps(self, version: TemplateVersion, tasks: list[Task]) -> None:
-        lacking = [task for task in tasks if version.template.name not in task.templates]
+        family = version.family
+        lacking = [task for task in tasks if family.isdisjoint(task.templates)]
         if lacking:
             able = set.intersection(*(set(task.templates) for task in lacking))
             hint = f" Templates that do: {_listed(sorted(able))}." if able else ""

@@ -262,6 +262,18 @@ def test_a_template_without_the_apps_of_a_task_is_refused(
     assert "task-1" not in told
 
 
+def test_a_template_made_from_others_has_their_applications(
+    workspace: Workspace, good: dict[str, Any], material: dict[str, Any]
+) -> None:
+    basic = TemplateVersionFactory(workspace=workspace)
+    first = TemplateVersionFactory(workspace=workspace, name="mine", base=basic)
+    TemplateVersionFactory(workspace=workspace, name="mine", version=2, base=first)
+    assert str(check({**good, "template": "mine@2"}, workspace=workspace).template_version) == "mine@2"
+    TaskFactory(task_set=material["task_set"], task_id="sheet", templates=["office"])
+    bad = {**good, "tasks": ["sheet"], "template": "mine@2"}
+    assert refused(workspace, bad) == {("template", "lacks_apps")}
+
+
 def test_a_fork_needs_a_prefix(workspace: Workspace, good: dict[str, Any]) -> None:
     assert refused(workspace, {**good, "fork_copies": 2}) == {("fork_copies", "fork_needs_prefix")}
 

@@ -71,10 +71,16 @@ def choices(workspace: Workspace, draft: Draft) -> list[Choice]:
     hosts = workers(workspace)
     tasks = Task.objects.filter(task_set=draft.task_set(), task_id__in=draft.tasks)
     needs = list(tasks.values_list("templates", flat=True))
-    versions = TemplateVersion.objects.filter(template__workspace=workspace).select_related("template")
+    versions = {
+        version.pk: version
+        for version in TemplateVersion.objects.filter(template__workspace=workspace).select_related(
+            "template"
+        )
+    }
     found = []
-    for version in versions:
-        runs = sum(version.template.name in templates for templates in needs)
+    for version in versions.values():
+        version.base = versions.get(version.base_id or 0)
+        runs = sum(not version.family.isdisjoint(templates) for templates in needs)
         on = [(worker, worker.has_image(version.template.name, version.digest)) for worker in hosts]
         found.append(Choice(version, runs, len(needs), on, _why_not(version, runs, len(needs))))
     able = [one for one in found if not one.why_not]

@@ -298,6 +298,20 @@ def test_a_template_that_lacks_applications_cannot_be_chosen_and_says_why(wizard
     assert wizard.fill("environment", template="office@1") == "execution"
 
 
+def test_a_template_made_from_one_that_runs_the_tasks_can_be_chosen(wizard: Wizard) -> None:
+    wizard.fill("workload", kind="scripted_test", name="", task_set="basics", tasks=["task-1"])
+    basic = wizard.client.get(wizard.address("environment")).context["choices"][0].version
+    factories.TemplateVersionFactory(workspace=wizard.workspace, name="mine", base=basic)
+    factories.TemplateVersionFactory(workspace=wizard.workspace, name="strange")
+    choices = wizard.client.get(wizard.address("environment")).context["choices"]
+    assert {str(one.version): bool(one.why_not) for one in choices} == {
+        "basic@1": False,
+        "mine@1": False,
+        "strange@1": True,
+    }
+    assert wizard.fill("environment", template="mine@1") == "execution"
+
+
 def test_a_cheaper_version_is_suggested(wizard: Wizard) -> None:
     factories.TemplateVersionFactory(workspace=wizard.workspace, name="office", rate_usd_per_hour="0.01")
     wizard.fill("workload", kind="scripted_test", name="", task_set="basics", tasks=["task-1"])
