@@ -2,8 +2,8 @@
 
 Where its attempts share a prefix and a worker can save desktops, the prefix is played first; once it is saved, its
 attempts are offered to that worker alone, to start from it. Each plays the prefix itself where it could not be saved,
-or where what was saved cannot be had any longer: its worker is gone, or has lost it. So nothing ever waits for what
-will not come.
+or where what was saved cannot be had any longer: its worker is gone, or has lost it. So does the last try of one that
+did not start from it. So nothing ever waits for what will not come.
 """
 
 from __future__ import annotations
@@ -132,12 +132,21 @@ def _offer_forks(run: Run, places: Places, opened: list[Prefix]) -> None:
         assert attempt.prefix_id is not None
         prefix = saved[attempt.prefix_id]
         worker = _home(prefix, places)
-        if worker is not None:
+        if _does_not_start(attempt):
+            _hand_out_anywhere(run, attempt, places)
+        elif worker is not None:
             if places.free[worker.pk]:
                 hand_out(run, attempt, worker, places.rates[worker.pk], prefix=prefix)
                 places.take(worker)
         elif not _may_be_back(prefix):
             _hand_out_anywhere(run, attempt, places)
+
+
+def _does_not_start(attempt: Attempt) -> bool:
+    """Whether its last try is all that is left, and the one before got no desktop from what was saved."""
+    if not attempt.tries or attempt.tries + 1 < attempt.tries_allowed:
+        return False
+    return "desktop_start_failed" in attempt.try_rows.get(number=attempt.tries).invalid_reasons
 
 
 def _home(prefix: Prefix, places: Places) -> Worker | None:

@@ -345,6 +345,47 @@ def test_an_attempt_that_broke_starts_from_it_again(forking: NewRun, worker: Pap
     assert State.objects.get(pk=prefix.state_id).status == "leaving"
 
 
+def test_one_that_does_not_start_from_what_was_saved_plays_the_prefix_on_its_last_try(
+    forking: NewRun, worker: PaperWorker
+) -> None:
+    run = forking()
+    play_saved(run, worker)
+    unable, *others = worker.offered()
+    for one in others:
+        worker.play_fork(one)
+    for _ in range(2):
+        assert unable.payload["fork"]
+        worker.end(unable, ok=False, invalid_reasons=["desktop_start_failed"])
+        one_pass()
+        (unable,) = worker.offered()
+    assert unable.payload["fork"] is None
+    assert unable.payload["prefix_steps"] == 3
+    worker.play(unable)
+    one_pass()
+    attempts = run.attempts.order_by("tries", "number")
+    assert fresh(run).status == "completed"
+    assert [(one.tries, one.fork_method, one.outcome) for one in attempts] == [
+        *[(1, "live", "success")] * 3,
+        (3, "replay", "success"),
+    ]
+
+
+def test_the_last_try_of_one_that_broke_for_another_reason_starts_from_it_too(
+    forking: NewRun, worker: PaperWorker
+) -> None:
+    run = forking()
+    play_saved(run, worker)
+    broken, *others = worker.offered()
+    for one in others:
+        worker.play_fork(one)
+    for _ in range(2):
+        worker.break_down(broken)
+        one_pass()
+        (broken,) = worker.offered()
+    assert broken.payload["fork"]
+    assert run.attempts.get(fork_method="live", status="running").tries == 3
+
+
 def test_no_fork_of_its_parent_is_invalid(forking: NewRun, worker: PaperWorker) -> None:
     run = forking()
     play_saved(run, worker)
