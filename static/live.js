@@ -11,7 +11,7 @@ const label = (word, on) => {
 const count = n => Number(n).toLocaleString("en");
 let announced = 0, said = null, busy = false, again = false, socket, wait = 500;
 
-/* one tree takes over from another, node by node */
+/* one tree takes over from another, node by node; what has an id is found again behind what is new or gone */
 const morph = (now, next) => {
   if (now.isEqualNode(next)) return;
   if (now.nodeType !== next.nodeType || now.nodeName !== next.nodeName || now.id !== next.id) { now.replaceWith(document.importNode(next, true)); return; }
@@ -21,10 +21,18 @@ const morph = (now, next) => {
   for (const { name } of [...now.attributes]) if (!next.hasAttribute(name) && name !== "open") now.removeAttribute(name);
   for (const { name, value } of [...next.attributes]) if (now.getAttribute(name) !== value && !(holds && name === "value")) now.setAttribute(name, value);
   if (holds) return;
-  const old = [...now.childNodes], fresh = [...next.childNodes];
-  old.slice(fresh.length).forEach(x => x.remove());
-  fresh.forEach((x, i) => old[i] ? morph(old[i], x) : now.append(document.importNode(x, true)));
+  let at = now.firstChild;
+  for (const child of next.childNodes) {
+    const own = child.id && [...now.children].find(x => x.id === child.id);
+    if (own && at && at.compareDocumentPosition(own) & Node.DOCUMENT_POSITION_FOLLOWING) while (at !== own) at = drop(at);
+    if (!at || (at.id && at.id !== child.id && [...next.children].some(x => x.id === at.id))) { now.insertBefore(document.importNode(child, true), at); continue; }
+    const after = at.nextSibling;
+    morph(at, child);
+    at = after;
+  }
+  while (at) at = drop(at);
 };
+const drop = x => { const after = x.nextSibling; x.remove(); return after; };
 
 const renew = async () => {
   if (busy) { again = true; return; }

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from PIL import Image
@@ -22,20 +22,36 @@ from .conftest import Site
 from .test_first_run import sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.desktop]
-LIVE_MS = 60_000
+LIVE_MS = 120_000
 # A task that takes a minute: it waits fifteen times for a screen to rest that never does.
-SLOW = """
+TYPED = "Seven {desks} & 1 Yard!"
+# A terminal that turns red when it hears just that.
+LISTENS = f"""#!/bin/bash
+read -r heard
+[ "$heard" = "{TYPED}" ] && printf "\\033[41m\\033[2J"
+sleep 600
+"""
+WRITE = f"cat >/tmp/listens <<'END'\n{LISTENS}END\nchmod +x /tmp/listens"
+SLOW = (
+    f"WRITE = {WRITE!r}"
+    + """
 from runs.models import Task, TaskSet
 task = Task.objects.filter(task_set__name="deskyard-basics", task_id="count-errors").latest("pk")
 basics, task.pk, task._state.adding = task.task_set, None, True
 task.task_set = TaskSet.objects.create(
     workspace=basics.workspace, name="slow", title="Slow", version=1, digest="sha256:" + "5" * 64
 )
-restless = ["xfce4-terminal", "-e", "sh -c 'while :; do date +%N; sleep 0.05; done'"]
-task.document["config"] = [{"type": "launch", "parameters": {"command": restless}}]
+restless = ["xfce4-terminal", "-e", "bash -c 'while :; do echo $RANDOM; sleep 0.1; done'"]
+listens = ["xfce4-terminal", "--disable-server", "--geometry=36x8+1460+570", "-e", "/tmp/listens"]
+task.document["config"] = [
+    {"type": "execute", "parameters": {"command": ["bash", "-c", WRITE]}},
+    {"type": "launch", "parameters": {"command": restless}},
+    {"type": "launch", "parameters": {"command": listens}},
+]
 task.recipe = [{"action": "wait", "seconds": 4}] * 15
 task.save()
 """
+)
 
 
 @pytest.fixture
@@ -60,7 +76,7 @@ def run(site: Site) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(600)
-def test_a_desktop_is_watched_and_one_that_is_taken_over_does_not_count(
+def test_a_desktop_is_watched_taken_over_and_let_go(
     site: Site, browser_tab: tuple[Page, list[str]], run: dict[str, Any]
 ) -> None:
     tab, complaints = browser_tab
@@ -77,10 +93,24 @@ def test_a_desktop_is_watched_and_one_that_is_taken_over_does_not_count(
     tab.get_by_role("button", name="Take over, make it invalid").click()
     expect(view).to_have_attribute("data-driving", "", timeout=LIVE_MS)
 
-    tab.goto(run["url"])  # leaving the page lets go of the desktop
-    api = Api(site.url, site.demo["token"])
-    until(tab, lambda: api.get(f"/v1/runs/{run['id']}")["ended_at"] is not None)
-    (attempt,) = api.get(f"/v1/runs/{run['id']}/attempts")["results"]
+    expect(tab.get_by_text("Taken over.", exact=True)).to_be_visible(
+        timeout=LIVE_MS
+    )  # the page renewed itself
+    until(tab, lambda: len(corner(tab).getcolors(1 << 16)) > 1)
+    before = corner(tab)
+    click(tab, 0.8, 0.9, button="right")
+    until(tab, lambda: corner(tab) != before)  # a menu came up
+    tab.keyboard.press("Escape")
+    click(tab, 0.8, 0.58)
+    tab.keyboard.type(f"{TYPED}\n")
+    until(tab, lambda: red(corner(tab)))
+
+    tab.get_by_role("button", name="Let go").click()
+    expect(tab.get_by_text("This desktop has ended")).to_be_visible(timeout=LIVE_MS)
+    expect(tab.locator("[data-watch]")).to_have_count(0)
+    tab.get_by_role("link", name="Open the replay").click()
+    expect(tab.locator("main")).to_contain_text("Somebody took the desktop over")
+    (attempt,) = Api(site.url, site.demo["token"]).get(f"/v1/runs/{run['id']}/attempts")["results"]
     assert (attempt["status"], attempt["verifier"], attempt["outcome"]) == ("done", "invalid", None)
     assert attempt["invalid_reasons"] == ["human_intervened"]
     assert attempt["tries"] == 1
@@ -96,10 +126,21 @@ def until(tab: Page, holds: Callable[[], bool]) -> None:
 
 
 def corner(tab: Page) -> Image.Image:
-    """What is drawn of the desktop's lower right, which the terminal leaves free."""
+    """What is drawn of the desktop's lower right, which the restless terminal leaves free."""
     url = tab.evaluate("document.querySelector('[data-screen] canvas')?.toDataURL() ?? ''")
     png = base64.b64decode(url.partition(",")[2])
     if not png:  # no canvas yet, or one without a size
         return Image.new("RGB", (1, 1))
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     return picture.crop((picture.width * 3 // 4, picture.height // 2, picture.width, picture.height))
+
+
+def click(tab: Page, across: float, down: float, button: Literal["left", "right"] = "left") -> None:
+    box = tab.locator("[data-screen] canvas").bounding_box()
+    assert box is not None
+    tab.mouse.click(box["x"] + across * box["width"], box["y"] + down * box["height"], button=button)
+
+
+def red(picture: Image.Image) -> bool:
+    colours = picture.getcolors(1 << 20)
+    return sum(count for count, (r, g, b) in colours if r > 150 and max(g, b) < 90) > 10_000
