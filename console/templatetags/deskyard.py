@@ -64,6 +64,8 @@ LOOKS: dict[str | None, Look] = {
     # workers and tokens
     "connected": Look("wifi", "Connected"),
     "lost": Look("wifi-off", "Lost", "warn"),
+    "removed": Look("ban", "Removed", "idle"),
+    "left": Look("log-out", "Left", "idle"),
     "paused": Look("pause", "Paused", "idle"),
     "live": Look("key-round", "Live"),
     "expired": Look("timer", "Expired", "idle"),

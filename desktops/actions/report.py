@@ -46,6 +46,7 @@ def connect(*, token: Token, hello: messages.Hello, connection: uuid.UUID) -> Wo
     worker.cpus, worker.memory_mb = hello.cpus, hello.memory_mb
     worker.images = [image.model_dump() for image in hello.images]
     worker.connected, worker.connection, worker.last_seen_at = True, connection, timezone.now()
+    worker.left_at = worker.removed_at = None
     worker.save()
     _renew(worker, hello.held)
     return worker
@@ -59,9 +60,11 @@ def disconnect(*, worker: Worker, connection: uuid.UUID) -> None:
 @transaction.atomic
 def heartbeat(*, worker: Worker, connection: uuid.UUID, beat: messages.Heartbeat) -> None:
     """Extend the leases it names; one that is leaving gets no more. Raises Superseded."""
+    now = timezone.now()
     facts = {
-        "last_seen_at": timezone.now(),
+        "last_seen_at": now,
         "connected": not beat.leaving,
+        "left_at": now if beat.leaving else None,
         "disk_free_mb": beat.disk_free_mb,
     }
     if beat.images:

@@ -71,6 +71,7 @@ class WorkerSerializer(serializers.ModelSerializer[Worker]):
             "images",
             "version",
             "last_seen_at",
+            "left_at",
             "swept_at",
             "swept_left",
         ]

@@ -47,5 +47,5 @@ class WorkerListView(WorkspaceList):
 
     def get_queryset(self) -> QuerySet[Any]:
         held = Count("computers", filter=Q(computers__stopped_at=None))
-        workers: QuerySet[Any] = Worker.objects.for_workspace(self.workspace).annotate(held=held)
+        workers: QuerySet[Any] = Worker.objects.for_workspace(self.workspace).listed().annotate(held=held)
         return workers

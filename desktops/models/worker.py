@@ -17,6 +17,10 @@ class WorkerQuerySet(WorkspaceRowQuerySet):
     def connected(self) -> Self:
         return self.filter(connected=True, last_seen_at__gt=timezone.now() - timedelta(seconds=LEASE_SECONDS))
 
+    def listed(self) -> Self:
+        """Without those that were removed."""
+        return self.filter(removed_at=None)
+
 
 class Worker(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -47,6 +51,10 @@ class Worker(models.Model):
     connected = models.BooleanField(default=False)
     paused = models.BooleanField(default=False, help_text="Takes no new work; what plays is finished.")
     last_seen_at = models.DateTimeField(null=True, blank=True)
+    left_at = models.DateTimeField(null=True, blank=True, help_text="It said that it stops.")
+    removed_at = models.DateTimeField(
+        null=True, blank=True, help_text="It is listed no longer; connecting again brings it back."
+    )
     swept_at = models.DateTimeField(null=True, blank=True)
     swept_left = models.PositiveSmallIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -66,7 +66,7 @@ def _filtered(workspace: Workspace, asked: QueryDict) -> QuerySet[State]:
 def state_list(request: WorkspaceRequest) -> HttpResponse:
     page = by_moment(_filtered(request.workspace, request.GET), request.GET, rows=ROWS, field="made_at")
     kept = State.objects.for_workspace(request.workspace).held()
-    workers = list(Worker.objects.for_workspace(request.workspace).order_by("name"))
+    workers = list(Worker.objects.for_workspace(request.workspace).listed().order_by("name"))
     context: dict[str, Any] = {
         "page": page,
         "kept": kept.aggregate(count=Count("pk"), bytes=Sum("size_bytes")),

@@ -31,7 +31,7 @@ class VersionRow:
 
 
 def _rows(workspace: Workspace, versions: list[TemplateVersion]) -> list[VersionRow]:
-    workers = list(Worker.objects.for_workspace(workspace))
+    workers = list(Worker.objects.for_workspace(workspace).listed())
     rows = []
     for version in versions:
         having = [one for one in workers if one.has_image(version.template.name, version.digest)]

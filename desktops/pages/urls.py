@@ -11,6 +11,7 @@ urlpatterns: list[URLPattern] = [
     path("workers/<uuid:worker_id>/", workers.worker, name="worker"),
     path("workers/<uuid:worker_id>/pause/", workers.pause, name="worker-pause"),
     path("workers/<uuid:worker_id>/resume/", workers.resume, name="worker-resume"),
+    path("workers/<uuid:worker_id>/remove/", workers.remove, name="worker-remove"),
     path("computers/", computers.computer_list, name="computer-list"),
     path("computers/new/", computers.new, name="computer-new"),
     path("computers/<uuid:hold_id>/", computers.computer, name="computer"),

@@ -12,12 +12,13 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from console.actor import Actor
 from console.models import Workspace
 from console.pages.loaders import WorkspaceRequest, managers_only, workspace_page
 from desktops.actions.pause import pause_worker, resume_worker
+from desktops.actions.removal import StillHere, in_the_way, remove_worker
 from desktops.models import Computer, State, TemplateVersion, Worker, WorkerRate
 from desktops.protocol.messages import HEARTBEAT_SECONDS, LEASE_SECONDS
 from desktops.subjects import Subject, subjects
@@ -62,9 +63,11 @@ class Host:
     @property
     def state(self) -> str:
         """A word of the status vocabulary."""
-        if not self.worker.is_connected:
-            return "lost"
-        return "paused" if self.worker.paused else "connected"
+        if self.worker.is_connected:
+            return "paused" if self.worker.paused else "connected"
+        if self.worker.removed_at:
+            return "removed"
+        return "left" if self.worker.left_at and not self.held else "lost"
 
     @property
     def free(self) -> range:
@@ -115,7 +118,7 @@ def worker_or_404(workspace: Workspace, worker_id: uuid.UUID) -> Worker:
 @workspace_page
 @require_safe
 def worker_list(request: WorkspaceRequest) -> HttpResponse:
-    hosts = _hosts(request.workspace, list(Worker.objects.for_workspace(request.workspace)))
+    hosts = _hosts(request.workspace, list(Worker.objects.for_workspace(request.workspace).listed()))
     here = [host for host in hosts if host.worker.is_connected]
     context = {
         "here": here,
@@ -139,6 +142,7 @@ def worker(request: WorkspaceRequest, worker_id: uuid.UUID) -> HttpResponse:
     context = {
         "host": _hosts(request.workspace, [found])[0],
         "lately": lately.select_related("template_version__template").order_by("-stopped_at")[:12],
+        "in_the_way": in_the_way(found),
         "states": State.objects.for_workspace(request.workspace).filter(worker=found).held().count(),
         "every": HEARTBEAT_SECONDS,
         "lost_after": LEASE_SECONDS,
@@ -163,3 +167,21 @@ def resume(request: WorkspaceRequest, worker_id: uuid.UUID) -> HttpResponseRedir
     found = resume_worker(worker_or_404(request.workspace, worker_id), actor=Actor.person(request.user))
     messages.info(request, f"{found.name} takes new work again.")
     return redirect("worker", request.workspace.slug, found.pk)
+
+
+@workspace_page
+@require_http_methods(["GET", "HEAD", "POST"])
+@managers_only
+def remove(request: WorkspaceRequest, worker_id: uuid.UUID) -> HttpResponse:
+    found = worker_or_404(request.workspace, worker_id)
+    if request.method != "POST":
+        return render(
+            request, "desktops/worker_remove.html", {"worker": found, "in_the_way": in_the_way(found)}
+        )
+    try:
+        remove_worker(found, actor=Actor.person(request.user))
+    except StillHere as error:
+        messages.warning(request, str(error))
+        return redirect("worker", request.workspace.slug, found.pk)
+    messages.info(request, f"{found.name} is removed.")
+    return redirect("worker-list", request.workspace.slug)

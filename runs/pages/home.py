@@ -66,7 +66,7 @@ def home(request: WorkspaceRequest) -> HttpResponse:
     every = Run.objects.for_workspace(workspace).select_related("budget", "creator", "task_set")
     playing = list(every.active().order_by("-number")[:PLAYING_SHOWN])
     ended = list(every.filter(status__in=Run.TERMINAL).order_by("-number")[:ENDED_SHOWN])
-    workers = list(Worker.objects.for_workspace(workspace))
+    workers = list(Worker.objects.for_workspace(workspace).listed())
     budget = Budget.objects.for_workspace(workspace).filter(parent=None).first()
     ended_lines = lines(workspace, ended)
     used = so_far(workspace, [budget], now)[budget.pk] if budget else None
@@ -168,7 +168,8 @@ def todos(
         )
         found.append(Todo("wifi-off", "No worker is connected", more, workers_url, "Workers"))
     for worker in workers:
-        if not worker.is_connected and worker.last_seen_at and any(other.is_connected for other in workers):
+        lost = not worker.is_connected and worker.left_at is None and worker.last_seen_at
+        if lost and any(other.is_connected for other in workers):
             last = f"{worker.last_seen_at:%-d %B, %H:%M}"
             found.append(
                 Todo(

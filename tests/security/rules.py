@@ -114,6 +114,7 @@ PAGES: Final[dict[str, Page]] = {
     "worker": sees(MEMBERS),
     "worker-pause": does(MANAGERS),
     "worker-resume": does(MANAGERS),
+    "worker-remove": Page(MANAGERS, MANAGERS),
     "state-list": sees(MEMBERS),
     "state": sees(MEMBERS),
     "state-delete": Page(MANAGERS, MANAGERS),

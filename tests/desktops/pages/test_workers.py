@@ -172,3 +172,35 @@ def test_a_visit_cannot_pause(
 ) -> None:
     assert client_for(owner).get(reverse("worker-pause", args=[workspace.slug, worker.pk])).status_code == 405
     assert client_for(owner).post(reverse("worker-list", args=[workspace.slug])).status_code == 405
+
+
+def test_one_that_was_stopped_in_order_has_left_and_is_not_lost(
+    client_for: ClientFor, member: User, workspace: Workspace
+) -> None:
+    now = timezone.now()
+    factories.WorkerFactory(workspace=workspace, connected=False, left_at=now)
+    page = _list(client_for(member), workspace)
+    assert "Left" in page
+    assert "Lost" not in page
+
+
+def test_an_admin_removes_one_that_left_and_its_page_stays(
+    client_for: ClientFor, admin: User, workspace: Workspace, worker: Worker
+) -> None:
+    Worker.objects.update(connected=False)
+    client, address = client_for(admin), reverse("worker-remove", args=[workspace.slug, worker.pk])
+    assert "Remove yard-a?" in client.get(address).content.decode()
+    assert "yard-a is removed." in client.post(address, follow=True).content.decode()
+    assert "yard-a" not in _list(client, workspace)
+    page = client.get(reverse("worker", args=[workspace.slug, worker.pk])).content.decode()
+    assert "It was removed" in page
+    assert "Remove…" not in page
+
+
+def test_one_that_is_connected_is_not_removed_and_the_page_says_why(
+    client_for: ClientFor, admin: User, workspace: Workspace, worker: Worker
+) -> None:
+    address = reverse("worker-remove", args=[workspace.slug, worker.pk])
+    page = client_for(admin).post(address, follow=True).content.decode()
+    assert "Stop it on its machine first." in page
+    assert Worker.objects.get().removed_at is None
