@@ -21,10 +21,11 @@ from django.utils import timezone
 from console.actions.budgets import BudgetExhausted
 from console.api.signing import canonical
 from desktops.actions import lease
+from desktops.actions.pins import pin
 from desktops.actions.rates import rates_for
 from desktops.models import Assignment, State, Worker
 from desktops.protocol.actions import recipe_adapter
-from desktops.protocol.attempt import AttemptOrder, Attestation, Fork, PrefixOrder, TemplatePin
+from desktops.protocol.attempt import AttemptOrder, Attestation, Fork, PrefixOrder
 from desktops.protocol.messages import LEASE_SECONDS
 from runs.models import Attempt, Prefix, Run, Task
 
@@ -44,8 +45,8 @@ def able_workers(run: Run, *, connected: bool = True, paused: bool = False) -> l
         workers = workers.filter(paused=False)
     if connected:
         workers = workers.connected()
-    pin = run.template_version
-    return [worker for worker in workers if worker.has_image(pin.template.name, pin.digest)]
+    version = run.template_version
+    return [worker for worker in workers if worker.has_image(version.template.name, version.digest)]
 
 
 class Places:
@@ -275,17 +276,9 @@ def _fork_of(prefix: Prefix) -> Fork:
 
 
 def _common(run: Run, task: Task) -> dict[str, Any]:
-    pin = run.template_version
     return {
         "run_id": str(run.pk),
-        "template": TemplatePin(
-            name=pin.template.name,
-            version=pin.version,
-            digest=pin.digest,
-            egress=pin.egress,  # type: ignore[arg-type]
-            memory_mb=pin.memory_mb,
-            cpus=float(pin.cpus),
-        ),
+        "template": pin(run.template_version),
         "task": task.document,
     }
 
