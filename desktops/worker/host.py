@@ -397,7 +397,7 @@ class Host:
 
     def _end_left(self, taken: Taken, now: datetime, detail: str, reason: InvalidReason) -> None:
         recorder = self._recorder(taken.assignment, taken.epoch)
-        swept = self._swept.removed if self._swept else []
+        swept = set(self._swept.removed) - set(self._swept.unstarted) if self._swept else set()
         for computer, since in self._spool.intended(taken.assignment, taken.epoch):
             if computer in swept:  # it was made, and there was no time to say so
                 recorder.record(ComputerStarted(at=since, computer=computer, engine=self._facts.name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -43,15 +43,19 @@ def engine_address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def digest(engine_address: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """That of the basic desktop, built where it is missing."""
-    with closing(open_engine(engine_address, tmp_path_factory.mktemp("engine"))) as engine:
-        known = {image.digest for image in engine.images() if image.name == "basic"}
-    wanted = f"sha256:{build.recipe_digest('basic')}"
-    if wanted in known:
-        return wanted
-    with closing(client(engine_address)) as builder:
-        return build.build(builder, "basic", print)
+def digest(engine_address: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """That of a template's desktop, built where it is missing."""
+
+    def find(name: str) -> str:
+        with closing(open_engine(engine_address, tmp_path_factory.mktemp("engine"))) as engine:
+            known = {image.digest for image in engine.images() if image.name == name}
+        wanted = f"sha256:{build.recipe_digest(name)}"
+        if wanted in known:
+            return wanted
+        with closing(client(engine_address)) as builder:
+            return build.build(builder, name, print)
+
+    return find
 
 
 def clear_left_rigs(folder: Path) -> None:
@@ -64,11 +68,11 @@ def clear_left_rigs(folder: Path) -> None:
 
 
 @contextmanager
-def a_rig(engine: str, digest: str, labs: int) -> Iterator[Rig]:
+def a_rig(engine: str, digests: Mapping[str, str], labs: int) -> Iterator[Rig]:
     # Not pytest's own folder: that closes itself to PostgreSQL's user whenever another pytest begins.
     clear_left_rigs(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as folder:
-        made = Rig(Path(folder), engine, digest, labs=labs)
+        made = Rig(Path(folder), engine, digests, labs=labs)
         try:
             made.start()
             yield made
@@ -77,9 +81,9 @@ def a_rig(engine: str, digest: str, labs: int) -> Iterator[Rig]:
 
 
 @pytest.fixture(scope="module")
-def rig(engine_address: str, digest: str) -> Iterator[Rig]:
+def rig(engine_address: str, digest: Callable[[str], str]) -> Iterator[Rig]:
     """For one module, whose tests do to its services what they like."""
-    with a_rig(engine_address, digest, labs=2) as made:
+    with a_rig(engine_address, {"basic": digest("basic")}, labs=2) as made:
         yield made
 
 
@@ -87,7 +91,9 @@ Playing = dict[str, Future[Any]]
 
 
 @pytest.fixture(scope="session")
-def playing(engine_address: str, digest: str, request: pytest.FixtureRequest) -> Iterator[Playing]:
+def playing(
+    engine_address: str, digest: Callable[[str], str], request: pytest.FixtureRequest
+) -> Iterator[Playing]:
     """The SCENARIOS of all modules that the chosen tests look at, played on one rig side by side, each in a lab of
     its own; those that take longest first. All are waited for before the rig ends."""
     asked: dict[str, Scenario] = {}
@@ -96,8 +102,9 @@ def playing(engine_address: str, digest: str, request: pytest.FixtureRequest) ->
         asked |= {
             name: known[name] for name in known if f"test_{name}" in (item.name, item.name.split("__")[0])
         }
+    digests = {name: digest(name) for name in sorted({"basic", *(each.template for each in asked.values())})}
     with (
-        a_rig(engine_address, digest, labs=len(asked)) as rig,
+        a_rig(engine_address, digests, labs=len(asked)) as rig,
         ThreadPoolExecutor(AT_ONCE, thread_name_prefix="scenario") as pool,
     ):
         order = sorted(asked, key=lambda name: -asked[name].seconds)

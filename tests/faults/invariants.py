@@ -73,8 +73,13 @@ def _verdicts(lab: Lab, run: dict[str, Any]) -> None:
         assert len(own) == attempt["tries"]
         assert all(row["ended_at"] is not None for row in own), f"attempt {number} has an open try"
         for row in verdicts:
+            # Those of a fork go on from its prefix's, which are stored once.
+            shared = attempt["prefix_id"] if attempt["fork_method"] == "live" else None
             steps = lab.rig.rows(
-                "SELECT number FROM runs_step WHERE attempt_try_id = %s ORDER BY number", row["id"]
+                "SELECT number FROM runs_step WHERE attempt_try_id = %s OR prefix_try_id ="
+                " (SELECT id FROM runs_prefixtry WHERE prefix_id = %s AND ok) ORDER BY number",
+                row["id"],
+                shared,
             )
             assert [step["number"] for step in steps] == list(range(1, len(steps) + 1))
             assert attempt["steps"] == len(steps)
@@ -113,7 +118,8 @@ def _money(lab: Lab, runs: list[dict[str, Any]]) -> None:
             assert budget["spent"] == sum(own, Decimal(0))
     seen = lab.rig.seen(lab.owners)
     ledger = {str(entry["subject"]): float(entry["seconds"]) for entry in entries}
-    assert ledger.keys() <= seen.keys(), "a desktop is paid for that nobody saw"
+    unseen = {computer: ledger[computer] for computer in ledger.keys() - seen.keys()}
+    assert not unseen, f"desktops are paid for that nobody saw: {unseen}"
     unpaid = {computer for computer, one in seen.items() if one.owner} - ledger.keys()
     assert not unpaid, f"desktops nobody pays for: {unpaid}"
     for computer in ledger:

@@ -1,7 +1,8 @@
 """Fill the rig's database: tables, people, and labs. Runs in a process of its own, where Django knows that database.
 
-`python -m tests.faults.prepare LABS DIGEST` prints the labs as JSON. Each lab is a workspace that no other scenario
-touches, with the same people in it, a token for each of them, one for workers, the tasks and the published template.
+`python -m tests.faults.prepare LABS DIGESTS` prints the labs as JSON; DIGESTS are those of the templates' images, by
+name, as JSON. Each lab is a workspace that no other scenario touches, with the same people in it, a token for each of
+them, one for workers, the tasks and the published templates.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ PEOPLE = ("owner", "admin", "member")
 TASK_SET = "courses"
 
 
-def main(labs: int, digest: str) -> None:
+def main(labs: int, digests: dict[str, str]) -> None:
     django.setup()
     from django.core.management import call_command
 
@@ -26,11 +27,11 @@ def main(labs: int, digest: str) -> None:
     call_command("migrate", interactive=False, verbosity=0)
     people = {name: User.objects.create_user(f"{name}@example.test", PASSWORD, name=name) for name in PEOPLE}
     User.objects.create_superuser("operator@example.test", PASSWORD, name="operator")
-    made = [_lab(f"lab-{number}", people, digest) for number in range(1, labs + 1)]
+    made = [_lab(f"lab-{number}", people, digests) for number in range(1, labs + 1)]
     print(json.dumps(made))
 
 
-def _lab(slug: str, people: dict[str, Any], digest: str) -> dict[str, Any]:
+def _lab(slug: str, people: dict[str, Any], digests: dict[str, str]) -> dict[str, Any]:
     from console.actions.tokens import issue_token
     from console.actions.workspaces import add_member, create_workspace
     from console.actor import Actor
@@ -54,7 +55,8 @@ def _lab(slug: str, people: dict[str, Any], digest: str) -> dict[str, Any]:
         )
         return secret
 
-    TemplateVersionFactory(workspace=workspace, digest=digest)
+    for name, digest in digests.items():
+        TemplateVersionFactory(workspace=workspace, name=name, digest=digest)
     tasks = TaskSetFactory(workspace=workspace, name=TASK_SET, tasks=0)
     for place, (name, (_, _, recipe)) in enumerate(TASKS.items(), 1):
         TaskFactory(task_set=tasks, position=place, task_id=name, document=document(name), recipe=recipe)
@@ -66,4 +68,4 @@ def _lab(slug: str, people: dict[str, Any], digest: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]), json.loads(sys.argv[2]))

@@ -34,9 +34,9 @@ TERMINAL = ("completed", "failed", "cancelled")
 
 
 class Rig:
-    """`start` and `close`; `lab` gives the next unused workspace."""
+    """`start` and `close`; `lab` gives the next unused workspace. `digests`: of the templates' images, by name."""
 
-    def __init__(self, folder: Path, engine: str, digest: str, *, labs: int) -> None:
+    def __init__(self, folder: Path, engine: str, digests: Mapping[str, str], *, labs: int) -> None:
         self.folder, self.engine = folder, engine
         self.home = Home(folder / "home")
         self.postgres = EmbeddedPostgres(self.home)
@@ -45,7 +45,7 @@ class Rig:
         self.observers: list[Observer] = [Containers(socket_of(engine))]
         if engine.startswith(RUNC):
             self.observers.append(ControlGroups())
-        self._digest, self._count = digest, labs
+        self._digests, self._count = digests, labs
         self._labs: list[Lab] = []
         self._lock = threading.Lock()
         self._links = threading.local()
@@ -109,7 +109,7 @@ class Rig:
 
     def _prepare(self) -> None:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.faults.prepare", str(self._count), self._digest],
+            [sys.executable, "-m", "tests.faults.prepare", str(self._count), json.dumps(self._digests)],
             cwd=PROJECT,
             env={**os.environ, **self.environment},
             stdout=subprocess.PIPE,

@@ -44,7 +44,8 @@ class Played:
 
 @dataclass(frozen=True)
 class Scenario:
-    """`seconds` is about how long it takes."""
+    """`seconds` is about how long it takes; `template` is what its desktops are made of."""
 
     seconds: int
     play: Callable[[Rig], Played]
+    template: str = "basic"

@@ -86,12 +86,14 @@ class OwnedDesk:
 class SweepReport:
     """What a sweep found: `removed` desktops are gone, `left` could not be removed, `problems` says why.
 
-    `ended` is when those did that had been ended before by somebody who noted it."""
+    `unstarted` are those of them in which nothing has run yet; `ended` is when those did that had been ended before by
+    somebody who noted it."""
 
     at: datetime
     removed: list[str]
     left: list[str]
     problems: list[str]
+    unstarted: list[str] = field(default_factory=list)
     ended: dict[str, datetime] = field(default_factory=dict)
 
 

@@ -192,6 +192,7 @@ def test_a_sweep_clears_what_a_killed_worker_left_in_any_state(
     )  # a removal broken off
     report = runc.sweep([kept.computer])
     assert set(report.removed) == {running.computer, laid_out.computer, empty.name}
+    assert set(report.unstarted) == {laid_out.computer, empty.name}
     assert (report.left, report.problems) == ([], [])
     assert [owned.computer for owned in runc.list_owned()] == [kept.computer]
     assert kept.state() == "running"

@@ -30,11 +30,12 @@ class Sweeper:
         self.kept: list[set[str]] = []
         self.swept = threading.Event()
         self.found: list[str] = []
+        self.unstarted: list[str] = []
 
     def sweep(self, keep):
         self.kept.append({computer for computer in ("mine", "c") if computer in keep})
         self.swept.set()
-        return SweepReport(datetime.now(UTC), self.found, [], [])
+        return SweepReport(datetime.now(UTC), self.found, [], [], unstarted=self.unstarted)
 
     def images(self):
         return []
@@ -340,7 +341,8 @@ def test_a_desktop_that_a_killed_worker_had_just_made_is_paid_for_too(tmp_path):
     house.spool.take("a", 1, "attempt", began + timedelta(seconds=60))
     house.spool.intend("a", 1, "made", began)
     house.spool.intend("a", 1, "not made", began)
-    house.engine.found = ["made"]
+    house.spool.intend("a", 1, "not started", began)
+    house.engine.found, house.engine.unstarted = ["made", "not started"], ["not started"]
     house.host.start()
     kinds = [json.loads(record)["kind"] for record in house.records()]
     assert kinds == ["computer_started", "computer_stopped", "attempt_ended"]

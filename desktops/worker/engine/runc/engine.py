@@ -146,9 +146,8 @@ class RuncEngine:
             name="runc",
             version=f"{self._runc.version()}, images by {facts.name.capitalize()} {facts.version}",
             isolation=f"{facts.isolation} {self._disks.told}",
-            can_fork=False,
-            cannot_fork_because=cannot_fork
-            or "Saved desktops are used to start new ones; copies of a run replay their prefix.",
+            can_fork=not cannot_fork,
+            cannot_fork_because=cannot_fork,
             slots=facts.slots,
             cpus=facts.cpus,
             memory_mb=facts.memory_mb,
@@ -199,8 +198,8 @@ class RuncEngine:
     def sweep(self, keep: Container[str]) -> SweepReport:
         removed, left, problems = [], [], []
         ended: dict[str, datetime] = {}
-        boxes = {path.name for path in (self._folder / "boxes").iterdir()}
-        for name in sorted(boxes | set(self._runc.names())):
+        boxes, known = {path.name for path in (self._folder / "boxes").iterdir()}, set(self._runc.names())
+        for name in sorted(boxes | known):
             if name in keep:
                 continue
             at = guardian.ended_at(self._folder / "boxes" / name)
@@ -220,6 +219,7 @@ class RuncEngine:
             removed=removed + others.removed,
             left=left + others.left,
             problems=problems + others.problems,
+            unstarted=[name for name in removed if name not in known],
             ended=ended,
         )
 

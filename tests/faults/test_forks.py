@@ -1,0 +1,182 @@
+"""Attempts that are forked from a live desktop, and what happens to their worker meanwhile.
+
+A test looks at what came of the scenario of its name.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from desktops.worker.engine.choose import RUNC
+
+from .processes import until
+from .rig import Lab, Rig, Worker
+from .scenario import Played, Scenario
+
+pytestmark = [pytest.mark.desktop, pytest.mark.timeout(600)]
+
+MOMENT_SECONDS = 0.002  # between two looks for what lasts for tenths of a second
+
+
+def forks(rig: Rig) -> Played:
+    lab = able_lab(rig)
+    lab.worker(slots=4)
+    run = lab.run("calc", template="office@1", prefix_steps=3, fork_copies=4)
+    return whole(lab, run)
+
+
+def killed_while_saving(rig: Rig) -> Played:
+    """As a power cut, and started again."""
+    lab = able_lab(rig)
+    worker = lab.worker(warm=True)
+    run = lab.run("said", prefix_steps=2, fork_copies=2)
+    seize(lambda: list(states(worker).glob("prefix-*.new/images/*.img")))
+    worker.program.kill()
+    unfinished = left(worker)
+    lab.begin(worker)
+    return whole(lab, run, unfinished=unfinished)
+
+
+def killed_while_restoring(rig: Rig) -> Played:
+    lab = able_lab(rig)
+    worker = lab.worker(warm=True)
+    run = lab.run("said", prefix_steps=2, fork_copies=2)
+    until(lambda: prefix(lab, run)["status"] == "saved", 120, "a saved prefix")
+    seize(lambda: list((worker.home / "desktops" / "boxes").glob("*/work-criu/*")))
+    worker.program.kill()
+    lab.begin(worker)
+    return whole(lab, run)
+
+
+def disk_full_while_saving(rig: Rig) -> Played:
+    """The disk under the worker's folder is full for as long as its first try lasts."""
+    lab = able_lab(rig)
+    home = rig.folder / f"{lab.slug}-disk"
+    home.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8g", "tmpfs", str(home)], check=True)
+    try:
+        worker = lab.worker(home=home)
+        run = lab.run("said", prefix_steps=2, fork_copies=2)
+        seize(lambda: list(states(worker).glob("prefix-*.new/images/*.img")))
+        resize(home, room=4 << 20)
+        until(lambda: prefix_tries(lab, run)[0]["ended_at"], 120, "the end of the try")
+        unfinished = left(worker)
+        resize(home, room=7 << 30)
+        return whole(lab, run, unfinished=unfinished)
+    finally:
+        subprocess.run(["umount", "--lazy", str(home)], check=True)
+
+
+def able_lab(rig: Rig) -> Lab:
+    if not rig.engine.startswith(RUNC):
+        pytest.skip("live desktops cannot be saved on this machine")
+    return rig.lab()
+
+
+def whole(lab: Lab, run: str, **seen: Any) -> Played:
+    """Once it has ended and what was saved for it is gone."""
+    (worker,) = lab.workers
+    lab.await_end(run, 300)
+    until(lambda: left(worker) == [], 60, "the end of what was saved")
+    return Played(lab, run, **seen)
+
+
+def states(worker: Worker) -> Path:
+    return worker.home / "desktops" / "states"
+
+
+def left(worker: Worker) -> list[str]:
+    """What is saved, or was begun to be, but what the worker keeps for later attempts."""
+    return [path.name for path in states(worker).iterdir() if not path.name.startswith(("warm-", "setup-"))]
+
+
+def seize(look: Callable[[], object]) -> None:
+    end = time.monotonic() + 180
+    while not look():
+        assert time.monotonic() < end, "the moment did not come"
+        time.sleep(MOMENT_SECONDS)
+
+
+def resize(home: Path, *, room: int) -> None:
+    size = f"remount,size={shutil.disk_usage(home).used + room}"
+    subprocess.run(["mount", "-o", size, str(home)], check=True)
+
+
+def prefix(lab: Lab, run: str) -> dict[str, Any]:
+    rows = lab.rig.rows("SELECT * FROM runs_prefix WHERE run_id = %s", run)
+    return rows[0] if rows else {"status": ""}
+
+
+def prefix_tries(lab: Lab, run: str) -> list[dict[str, Any]]:
+    return lab.rig.rows(
+        "SELECT t.* FROM runs_prefixtry t JOIN runs_prefix p ON p.id = t.prefix_id"
+        " WHERE p.run_id = %s ORDER BY t.number",
+        run,
+    )
+
+
+SCENARIOS = {
+    "forks": Scenario(60, forks, "office"),
+    "killed_while_saving": Scenario(45, killed_while_saving),
+    "killed_while_restoring": Scenario(45, killed_while_restoring),
+    "disk_full_while_saving": Scenario(60, disk_full_while_saving),
+}
+
+
+def test_forks(played: Played) -> None:
+    assert played.end == ("completed", "all_tasks_done")
+    assert played.all_solved, played.why
+    assert [(row["fork_method"], row["tries"]) for row in played.attempts] == [("live", 1)] * 4
+    assert [row["ok"] for row in prefix_tries(played.lab, played.run)] == [True]
+    (once,) = paid(played, "runs_prefixtry")
+    each = paid(played, "runs_attempttry")
+    assert len(each) == 4
+    spent = played.lab.rig.value(
+        "SELECT spent FROM console_budget b JOIN runs_run r ON r.budget_id = b.id WHERE r.id = %s", played.run
+    )
+    assert spent == once + sum(each)
+
+
+def paid(played: Played, tries: str) -> list[Decimal]:
+    """What the desktop of each of these tries has cost."""
+    rows = played.lab.rig.rows(
+        f"SELECT l.cost FROM console_ledgerentry l JOIN {tries} t ON t.computer_id = l.subject"  # noqa: S608
+        " WHERE l.workspace_id = %s",
+        played.lab.key,
+    )
+    return [row["cost"] for row in rows]
+
+
+def test_killed_while_saving(played: Played) -> None:
+    saved_at_the_second_try(played, ["worker_stopped"])
+    assert [name.endswith(".new") for name in played.seen["unfinished"]] == [True]
+
+
+def test_disk_full_while_saving(played: Played) -> None:
+    saved_at_the_second_try(played, ["worker_fault"])
+    assert played.seen["unfinished"] == []
+
+
+def saved_at_the_second_try(played: Played, why: list[str]) -> None:
+    assert played.end == ("completed", "all_tasks_done")
+    assert played.all_solved, played.why
+    assert [row["fork_method"] for row in played.attempts] == ["live"] * 2
+    tries = prefix_tries(played.lab, played.run)
+    assert [(row["ok"], row["invalid_reasons"]) for row in tries] == [(False, why), (True, [])]
+
+
+def test_killed_while_restoring(played: Played) -> None:
+    assert played.end == ("completed", "all_tasks_done")
+    assert played.all_solved, played.why
+    assert [row["fork_method"] for row in played.attempts] == ["live"] * 2
+    assert [row["ok"] for row in prefix_tries(played.lab, played.run)] == [True]
+    assert ["worker_stopped"] in played.why
+    assert {reason for reasons in played.why for reason in reasons} == {"worker_stopped"}
