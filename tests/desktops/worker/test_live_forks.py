@@ -13,6 +13,7 @@ import pytest
 
 from desktops.protocol.attempt import StateSaved
 from desktops.worker.engine.choose import RUNC, open_engine
+from runs.tasksets.load import load
 
 from .table import Table, kinds, one
 
@@ -35,6 +36,38 @@ def write(text: str) -> dict[str, Any]:
 
 def launch(*command: str) -> dict[str, Any]:
     return {"type": "launch", "parameters": {"command": list(command)}}
+
+
+def set_up(task: str) -> list[dict[str, Any]]:
+    """As that one of our own tasks is."""
+    return next(each.data["config"] for each in load().tasks if each.id == task)
+
+
+def file(path: str, text: str) -> dict[str, Any]:
+    return {"type": "upload_file", "parameters": {"files": [{"path": path, "text": text}]}}
+
+
+def in_own_format(word: str) -> list[dict[str, Any]]:
+    """How an office document is saved as what it was."""
+    return [write(word), key("ctrl", "s"), wait("Confirm"), key("enter"), wait(seconds=3)]
+
+
+def shell(command: str) -> list[str]:
+    return ["sh", "-c", command]
+
+
+# What is typed is its title too, and a file once it is sent.
+PAGE = """<title>Page</title><form><input autofocus></form><script>
+const input = document.querySelector("input");
+input.oninput = () => { document.title = input.value; };
+document.forms[0].onsubmit = (event) => {
+  event.preventDefault();
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([input.value]));
+  link.download = "out";
+  link.click();
+};
+</script>"""
 
 
 @dataclass(frozen=True)
@@ -71,6 +104,67 @@ APPS = {
         ],
         ["cat", "/home/user/out"],
         "basic",
+    ),
+    "files": App(
+        [file("/home/user/Documents/draft", "text"), launch("pcmanfm", "/home/user/Documents")],
+        [
+            wait("Documents"),
+            write("draft"),
+            key("esc"),
+            key("F2"),
+            wait("Rename"),
+            key("ctrl", "a"),
+            write("before-"),
+        ],
+        lambda word: [write(f"{word}\n"), wait(seconds=3)],
+        ["ls", "/home/user/Documents"],
+        "basic",
+    ),
+    "calc": App(
+        set_up("calc-total"),
+        [wait("budget", 60), write("before-")],
+        lambda word: in_own_format(f"{word}\n"),
+        shell("unzip -p ~/Documents/budget.xlsx xl/sharedStrings.xml | grep -io 'before-[a-z]*'"),
+        found=lambda word: f"Before-{word}",  # Calc begins a cell's words so
+    ),
+    "writer": App(
+        set_up("writer-replace"),
+        [wait("offer", 60), write("before-")],
+        in_own_format,
+        shell("unzip -p ~/Documents/offer.docx word/document.xml | grep -o 'before-[a-z]*'"),
+    ),
+    "gimp": App(
+        set_up("gimp-grey"),
+        [wait("boat", 60), key("t"), {"action": "click", "x": 650, "y": 500}, write("before-")],
+        lambda word: [
+            write(word),
+            key("ctrl", "s"),
+            wait("Save"),
+            key("ctrl", "a"),
+            write("/home/user/out.xcf"),
+            wait(seconds=3),
+            key("enter"),
+            wait("out"),
+        ],
+        shell("grep -ao 'before-[a-z]*' ~/out.xcf | head -1"),
+    ),
+    "vlc": App(
+        [launch("vlc", "--no-video-title-show")],
+        [
+            wait("VLC media player", 60),
+            key("ctrl", "y"),
+            wait("Save"),
+            key("ctrl", "a"),
+            write("/home/user/before-"),
+        ],
+        lambda word: [write(f"{word}.m3u"), wait(seconds=3), key("enter"), wait(seconds=3)],
+        shell("ls ~ | grep -o 'before-[a-z]*'"),
+    ),
+    "chromium": App(
+        [file("/home/user/page.html", PAGE), launch("google-chrome", "file:///home/user/page.html")],
+        [wait("Page", 60), write("before-"), wait("before-")],
+        lambda word: [write(word), wait(f"before-{word}"), key("enter"), wait(seconds=5)],
+        shell("cat ~/Downloads/out*"),
     ),
 }
 
