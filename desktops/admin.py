@@ -20,6 +20,7 @@ from .models import (
     Assignment,
     Computer,
     ComputerTally,
+    DiscardedImage,
     Hold,
     LiveView,
     State,
@@ -184,6 +185,13 @@ class AssignmentAdmin(ReadOnlyAdmin):
     search_fields = ("id", "subject")
     list_select_related = ("worker",)
     show_full_result_count = False
+
+
+@admin.register(DiscardedImage)
+class DiscardedImageAdmin(ReadOnlyAdmin):
+    list_display = ("digest", "workspace", "discarded_at")
+    search_fields = ("digest",)
+    list_select_related = ("workspace",)
 
 
 @admin.register(State)

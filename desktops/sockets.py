@@ -24,7 +24,7 @@ from console.api.authentication import WorkspaceTokenAuthentication
 from console.api.problems import Problem
 from console.doorbell import switchboard
 from console.models import Scope, Token
-from desktops.actions import asks, report, states, views
+from desktops.actions import asks, drafts, report, states, views
 from desktops.models import Assignment, Worker
 from desktops.protocol import messages
 
@@ -56,6 +56,7 @@ class WorkerConsumer(AsyncWebsocketConsumer):
         self.sent: dict[str, tuple[int, Any, str]] = {}
         self.asked: set[str] = set()
         self.forgetting: set[str] = set()  # told since the last list of states
+        self.discarding: set[str] = set()  # digests of images that it was told to remove
         self.shown: set[uuid.UUID] = set()  # live views that it was told of and that go on
         self.pusher: asyncio.Task[None] | None = None
         await self.accept()
@@ -184,6 +185,14 @@ class WorkerConsumer(AsyncWebsocketConsumer):
                 self.asked.add(ask.ask)
                 await self._send(ask)
         await self._forget(await database_sync_to_async(states.to_forget)(self.worker))
+        unwanted = await database_sync_to_async(drafts.images_to_forget)(self.worker)
+        self.discarding.intersection_update(
+            unwanted
+        )  # one that was wanted meanwhile may have been made again
+        for digest in unwanted:
+            if digest not in self.discarding:
+                self.discarding.add(digest)
+                await self._send(messages.ForgetImage(digest=digest))
         await self._show()
 
     async def _show(self) -> None:

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from console import presence
 from console.doorbell import listen_blocking
-from desktops.actions import computers, holds, lease, states
+from desktops.actions import computers, drafts, holds, lease, states
 from desktops.models import Assignment, Computer
 from runs.actions.advance import advance_run
 from runs.models import Run
@@ -61,6 +61,8 @@ def one_pass() -> None:
             advance_run(run_id)
     with _alone("Letting saved desktops go"):
         states.expire()
+    with _alone("Clearing discarded images"):
+        drafts.clear_discarded()
     with _alone("Noting sweeps"):
         note_sweeps()
 

@@ -5,7 +5,7 @@ from .hold import Hold
 from .rate import WorkerRate
 from .state import State
 from .tally import ComputerTally
-from .template import Template, TemplateVersion
+from .template import DiscardedImage, Template, TemplateVersion
 from .view import LiveView
 from .worker import Worker
 
@@ -14,6 +14,7 @@ __all__ = [
     "Assignment",
     "Computer",
     "ComputerTally",
+    "DiscardedImage",
     "Hold",
     "LiveView",
     "State",

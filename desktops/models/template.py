@@ -76,3 +76,21 @@ class TemplateVersion(models.Model):
         """Names of its template and of those that it was made from, one on top of the other: whatever runs on one of
         these runs on it too."""
         return {self.template.name} | (self.base.family if self.base else set())
+
+
+class DiscardedImage(models.Model):
+    """The image of a draft that was discarded, until no worker has it any longer."""
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="+")
+    digest = models.CharField(max_length=71)
+    discarded_at = models.DateTimeField(auto_now_add=True)
+
+    objects = WorkspaceRowQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "digest"], name="discarded_image_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.digest

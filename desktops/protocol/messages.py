@@ -158,6 +158,13 @@ class Forget(_Message):
     state: str
 
 
+class ForgetImage(_Message):
+    """Remove every image of this digest; removing what is not there is no error. Seen in a heartbeat's images."""
+
+    type: Literal["forget_image"] = "forget_image"
+    digest: str
+
+
 class Save(_Message):
     """Keep the desktop as it is now, under that name; it goes on."""
 
@@ -224,7 +231,7 @@ class Refused(_Message):
 
 FromWorker = Annotated[Hello | Heartbeat | Report, Field(discriminator="type")]
 FromConsole = Annotated[
-    Welcome | Offer | Extend | Stop | Forget | Ask | OpenView | Acknowledge | Refused,
+    Welcome | Offer | Extend | Stop | Forget | ForgetImage | Ask | OpenView | Acknowledge | Refused,
     Field(discriminator="type"),
 ]
 from_worker: TypeAdapter[FromWorker] = TypeAdapter(FromWorker)

@@ -20,7 +20,7 @@ from .blobs import BlobStore
 from .computer import Computer
 from .config import Config
 from .endings import LAST_RECORDS, ended
-from .engine.base import Engine, EngineError, EngineFacts, SavingEngine, SweepReport
+from .engine.base import Engine, EngineError, EngineFacts, ImagingEngine, SavingEngine, SweepReport
 from .hold import Hold, NotNow
 from .recorder import Recorder
 from .spool import Spool, SpoolFull, Taken
@@ -245,6 +245,23 @@ class Host:
 
     def on_forget(self, forget: messages.Forget) -> None:
         self._states.forget(forget.state)
+
+    def on_forget_image(self, forget: messages.ForgetImage) -> None:
+        """In a thread: an image has gigabytes. One that is in use stays; the next connection is told again."""
+        threading.Thread(
+            target=self._forget_image, args=(forget.digest,), name="forget-image", daemon=True
+        ).start()
+
+    def _forget_image(self, digest: str) -> None:
+        if not isinstance(self._engine, ImagingEngine):
+            return
+        try:
+            self._engine.forget_image(digest)
+            self._look_at_images()
+        except EngineError as error:
+            log.error("the image %s stays for now: %s", digest[:19], error)
+        else:
+            log.info("the image %s is forgotten", digest[:19])
 
     def on_ask(self, ask: messages.Ask) -> None:
         """What is not held here needs no answer: its computer has ended, which the console is told."""

@@ -362,6 +362,12 @@ class FakeSavingEngine(FakeEngine):
         self.made_images.append(image)
         return image
 
+    def forget_image(self, digest: str) -> None:
+        self.made_images = [image for image in self.made_images if image.digest != digest]
+
+    def images(self) -> list[Image]:
+        return [IMAGE, *self.made_images]
+
     def states(self) -> list[SavedState]:
         return [state for state, _ in list(self.saved.values())]
 

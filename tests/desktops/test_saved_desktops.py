@@ -8,9 +8,11 @@ import pytest
 from channels.db import database_sync_to_async
 from channels.testing import WebsocketCommunicator
 
-from desktops.actions import states
-from desktops.models import State, Worker
+from console.models import Workspace
+from desktops.actions import drafts, states
+from desktops.models import State, TemplateVersion, Worker
 from tests.desktops.test_worker_door import _closed_connections, dial, welcomed
+from tests.factories import TemplateVersionFactory
 
 __all__ = ["_closed_connections", "dial", "welcomed"]  # fixtures
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,3 +47,27 @@ async def test_a_heartbeat_that_says_nothing_of_states_changes_none(welcomed: We
     await welcomed.send_json_to({"type": "heartbeat"})
     assert await welcomed.receive_nothing(1)
     assert await database_sync_to_async(lambda: State.objects.get().status)() == "held"
+
+
+async def test_a_discarded_image_is_told_to_go_once_and_again_when_it_was_wanted_meanwhile(
+    welcomed: WebsocketCommunicator,
+) -> None:
+    @database_sync_to_async
+    def want(digest: str) -> None:
+        draft = TemplateVersionFactory(workspace=Workspace.objects.get(slug="lab"), name="mine", draft=True)
+        TemplateVersion.objects.filter(pk=draft.pk).update(digest=digest)
+
+    @database_sync_to_async
+    def discard() -> None:
+        drafts.drop(TemplateVersion.objects.get(template__name="mine"))
+
+    told = {"type": "forget_image", "digest": "sha256:1"}
+    for _ in range(2):
+        await want("sha256:1")
+        await welcomed.send_json_to({"type": "heartbeat"})
+        assert await welcomed.receive_nothing(1)
+        await discard()
+        await welcomed.send_json_to({"type": "heartbeat"})
+        assert await welcomed.receive_json_from(10) == told
+        await welcomed.send_json_to({"type": "heartbeat"})
+        assert await welcomed.receive_nothing(1)

@@ -224,6 +224,10 @@ class ImagingEngine(Engine, Protocol):
         """
         ...
 
+    def forget_image(self, digest: str) -> None:
+        """Remove every image of that digest; no error when there is none. Raises EngineError while one is in use."""
+        ...
+
 
 def warm_state(image: str) -> str:
     """Name of the saved desktop that every new one of that image (digest of its recipe) starts from."""

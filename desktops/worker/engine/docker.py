@@ -225,6 +225,9 @@ class DockerEngine:
             digest = images.digest_of(desk.image_id, images.upper_of(found))
             return images.commit(self.url, desk.ref, name=name, version=version, digest=digest)
 
+    def forget_image(self, digest: str) -> None:
+        images.forget(self._client, digest)
+
     def list_owned(self) -> list[OwnedDesk]:
         return [
             OwnedDesk(

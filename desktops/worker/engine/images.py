@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import docker
-from docker.errors import DockerException
+from docker.errors import DockerException, ImageNotFound
 
 from .base import (
     COMPUTER_LABEL,
@@ -108,6 +108,14 @@ def commit(url: str, container: str, *, name: str, version: int, digest: str) ->
             changes="\n".join(f'LABEL {label}="{value}"' for label, value in labels.items()),
         )
     return Image(name, version, digest)
+
+
+def forget(client: docker.DockerClient, digest: str) -> None:
+    """Without force: Podman would end the containers that use it. Raises EngineError."""
+    with _words("the image could not be removed"):
+        for found in client.api.images(filters={"label": f"{RECIPE_LABEL}={digest.removeprefix('sha256:')}"}):
+            with contextlib.suppress(ImageNotFound):
+                client.api.remove_image(found["Id"])
 
 
 @contextlib.contextmanager

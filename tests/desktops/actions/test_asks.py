@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from console.actions.workspaces import NotAllowed
 from console.actor import Actor
 from console.models import AuditEntry, User, Workspace
 from desktops.actions.asks import save_computer, to_ask
+from desktops.actions.drafts import UNNAMED, clear_discarded, images_to_forget
 from desktops.actions.holds import NotReady, close_computer
 from desktops.actions.templates import NotADraft, NotMadeYet, discard_draft, draft_from, publish_draft
-from desktops.models import Ask, Hold, State, Template, TemplateVersion
+from desktops.models import Ask, DiscardedImage, Hold, State, Template, TemplateVersion, Worker
 from desktops.protocol import messages
 from tests.desktops.hands import answer, digest, end, opened, start
 from tests.factories import TemplateVersionFactory
@@ -187,6 +189,46 @@ def test_a_draft_that_nobody_wants_is_discarded_with_its_template(
     discard_draft(draft, actor=Actor.person(admin))
     assert not Template.objects.filter(name="mine").exists()
     assert AuditEntry.objects.filter(action="template.discarded", subject="template mine@1").exists()
+
+
+def test_the_image_of_a_discarded_draft_is_to_be_forgotten_until_no_worker_has_it(
+    hold: Hold, paper: PaperWorker, mia: Actor, admin: User, outsider: User, other_workspace: Workspace
+) -> None:
+    answer(paper, draft_from(hold, name="mine", actor=mia))
+    draft = TemplateVersion.objects.get(status="draft")
+    Worker.objects.update(images=[{"name": "mine", "version": 1, "digest": draft.digest}])
+    assert images_to_forget(paper.worker) == []
+    discard_draft(draft, actor=Actor.person(admin))
+    assert images_to_forget(paper.worker) == [draft.digest]
+    assert images_to_forget(PaperWorker(other_workspace, outsider).worker) == []
+    DiscardedImage.objects.update(discarded_at=timezone.now() - UNNAMED)
+    assert clear_discarded() == 0
+    Worker.objects.update(images=[])
+    assert clear_discarded() == 1
+    assert images_to_forget(paper.worker) == []
+
+
+def test_an_image_of_which_nobody_has_heard_yet_stays_to_be_forgotten_for_a_while(
+    hold: Hold, paper: PaperWorker, mia: Actor, admin: User
+) -> None:
+    answer(paper, draft_from(hold, name="mine", actor=mia))
+    discard_draft(TemplateVersion.objects.get(status="draft"), actor=Actor.person(admin))
+    assert clear_discarded() == 0
+    assert len(images_to_forget(paper.worker)) == 1
+
+
+def test_an_image_that_another_version_has_or_may_be_about_to_have_is_not_forgotten(
+    hold: Hold, paper: PaperWorker, mia: Actor, admin: User
+) -> None:
+    answer(paper, draft_from(hold, name="mine", actor=mia))
+    draft = TemplateVersion.objects.get(status="draft")
+    discard_draft(draft, actor=Actor.person(admin))
+    ask = draft_from(hold, name="mine", actor=mia)
+    assert images_to_forget(paper.worker) == [], "nothing was changed since, perhaps"
+    answer(paper, ask, error="no room left")
+    assert images_to_forget(paper.worker) == [draft.digest]
+    TemplateVersionFactory(workspace=hold.workspace, name="other", digest=draft.digest)
+    assert images_to_forget(paper.worker) == []
 
 
 @pytest.mark.parametrize("verb", [publish_draft, discard_draft])

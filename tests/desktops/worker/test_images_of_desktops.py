@@ -68,6 +68,11 @@ async def run(guest: Guest, command: str) -> str:
     return str(done.stdout).strip()
 
 
+def last_named(console: ConsoleDouble) -> set[str]:
+    """Digests of the images that the worker has, by its own word."""
+    return {image.digest for image in console.heartbeats[-1].images}
+
+
 async def test_an_image_of_a_changed_desktop_starts_desktops_that_are_changed_alike(
     tmp_path, console, engine_address, template, made_images
 ):
@@ -88,9 +93,13 @@ async def test_an_image_of_a_changed_desktop_starts_desktops_that_are_changed_al
         )
         assert await run(guest, "stat -c %U:%a ~/Desktop/kept.txt") == "user:644"
         await closed(console, "second")
-        await console.until(
-            lambda: any(image.name == NAME for beat in console.heartbeats[-1:] for image in beat.images)
-        )
+        made = answer["image"]["digest"]
+        await console.until(lambda: made in last_named(console), seconds=60)
+        await console.say(messages.ForgetImage(digest=made))
+        await console.until(lambda: made not in last_named(console), seconds=60)
+        assert template["digest"] in last_named(console)
+        left = {image.digest for image in await asyncio.to_thread(engine.images)}
+        assert made not in left
 
 
 async def test_a_saved_desktop_starts_others_with_what_was_open_in_it(

@@ -27,7 +27,7 @@ class Ears:
     def on_offer(self, offer):
         self.heard.append(offer)
 
-    on_extend = on_stop = on_forget = on_ask = on_view = on_offer
+    on_extend = on_stop = on_forget = on_forget_image = on_ask = on_view = on_offer
 
     def on_stale(self, assignment, epoch):
         self.stale.append((assignment, epoch))

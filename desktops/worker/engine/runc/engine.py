@@ -265,6 +265,9 @@ class RuncEngine:
             digest = images.digest_of(desk.image, upper)
             return images.commit(self.containers.url, container, name=name, version=version, digest=digest)
 
+    def forget_image(self, digest: str) -> None:
+        self.containers.forget_image(digest)
+
     def cannot_save_because(self) -> str:
         """Why live desktops cannot be saved and restored here; empty when that goes right, which is seen by doing it,
         once for each start of the machine."""
