@@ -30,6 +30,8 @@ REASONS: Final[dict[InvalidReason, Reason]] = {
 
 
 class HoldHandler:
+    begins_anew = False  # what somebody did on the desktop is nowhere else
+
     def lock(self, subject: uuid.UUID) -> None:
         holds.locked(subject)
 

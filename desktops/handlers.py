@@ -34,7 +34,12 @@ class Batch(Protocol):
 
 
 class Handler(Protocol):
-    """All methods run inside the transaction that changes the assignments."""
+    """All methods run inside the transaction that changes the assignments.
+
+    `begins_anew`: another worker could do the same from its beginning, and nothing would be missing.
+    """
+
+    begins_anew: bool
 
     def lock(self, subject: Any) -> None:
         """Lock what the assignment belongs to, before the assignment itself is locked (one order everywhere)."""

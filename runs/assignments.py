@@ -22,6 +22,8 @@ ATTEMPT, PREFIX = "attempt", "prefix"
 class RunHandler:
     """One for both kinds: they write the same run's log and counters, of which there is one copy in a batch."""
 
+    begins_anew = True
+
     def lock(self, subject: uuid.UUID) -> None:
         """The run's row: everything about one run happens one after another."""
         runs = Attempt.objects.filter(pk=subject).values("run")

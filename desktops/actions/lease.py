@@ -125,13 +125,14 @@ def may_return(assignment: Assignment) -> bool:
     """Whether a quiet worker's work is better left to it: it plays on without us, and may bring its verdict yet.
 
     Only as long as its desktop is paid for, it was not told to stop, its worker has not come back without it, and
-    nobody else is free to begin anew.
+    nobody else is free to begin it anew.
     """
     if assignment.status != Assignment.Status.HELD or assignment.paid_until < timezone.now():
         return False
     heard = assignment.worker.last_seen_at
     came_back = heard is not None and heard > assignment.lease_until
-    return not came_back and not _somebody_else(assignment)
+    anew = handler_for(assignment.kind).begins_anew and _somebody_else(assignment)
+    return not came_back and not anew
 
 
 def _somebody_else(assignment: Assignment) -> bool:

@@ -19,6 +19,7 @@ from desktops.actions.asks import save_computer
 from desktops.actions.holds import close_computer, used
 from desktops.actions.views import let_watch, open_view
 from desktops.models import Assignment, Computer, Hold, State, Worker
+from desktops.protocol.messages import LEASE_SECONDS
 from runs.supervisor import one_pass
 from tests.desktops.hands import age, assignment_of, end, opened, start
 from tests.factories import StateFactory, WorkerFactory
@@ -51,6 +52,22 @@ def test_it_waits_starts_and_is_ready(workspace: Workspace, member: User, paper:
     assert str(hold) == "c-0001"
     assert hold.closes_at == hold.started_at + timedelta(minutes=60)
     assert hold.idle_at == hold.last_used_at + timedelta(minutes=15)
+
+
+def test_a_quiet_workers_desktop_is_left_to_it_though_another_is_free(
+    workspace: Workspace, owner: User, member: User, paper: PaperWorker
+) -> None:
+    hold = opened(workspace, member)
+    start(paper, hold)
+    PaperWorker(workspace, owner, name="other")
+    past = timezone.now() - timedelta(seconds=1)
+    Worker.objects.filter(pk=paper.worker.pk).update(
+        connected=False, last_seen_at=past - timedelta(seconds=LEASE_SECONDS)
+    )
+    Assignment.objects.filter(worker=paper.worker).update(lease_until=past)
+    one_pass()
+    assert gist(hold) == ("ready", "")
+    assert assignment_of(hold).status == Assignment.Status.HELD
 
 
 def test_it_costs_the_seconds_that_its_desktop_existed(
