@@ -24,7 +24,13 @@ from .loaders import WorkspaceRequest, workspace_page
 
 EXPIRIES = {"30": "In 30 days", "90": "In 90 days", "365": "In 1 year", "never": "Never"}
 # The scopes that something asks for. The others are kept for what is not offered yet.
-OFFERED = (Scope.RUNS_READ, Scope.RUNS_WRITE, Scope.WORKERS_CONNECT)
+OFFERED = (
+    Scope.RUNS_READ,
+    Scope.RUNS_WRITE,
+    Scope.COMPUTERS_READ,
+    Scope.COMPUTERS_WRITE,
+    Scope.WORKERS_CONNECT,
+)
 SOON = timedelta(days=7)
 
 

@@ -205,7 +205,7 @@ class Curve:
 
 def cost_curve(run: Run, now: datetime) -> Curve | None:
     """What settled desktops had cost by then, up to the cap; dashed on to the forecast while the run lasts. The time
-    between an end and going on again is left out, as of the time cap."""
+    between an end and going on again is left out, as of the time cap. None before anything is spent."""
     if run.started_at is None or run.budget.cap is None:
         return None
     coming = forecast(run, now)
@@ -229,6 +229,8 @@ def cost_curve(run: Run, now: datetime) -> Curve | None:
         settled: dict[int, float] = defaultdict(float)
         for bucket, cost in cursor.fetchall():
             settled[min(max(bucket, 1), POINTS)] += float(cost)
+    if not settled:
+        return None
     cap = float(run.budget.cap)
     top = max(cap if float(run.budget.spent) > cap / 5 else float(run.budget.spent) * 1.6, 1e-6)
     points, total = ["0,100"], 0.0

@@ -1,4 +1,4 @@
-"""The cost over time of a run that was reopened."""
+"""The cost over time of a run."""
 
 from __future__ import annotations
 
@@ -54,3 +54,8 @@ def test_the_time_before_a_run_was_reopened_is_no_part_of_its_cost_over_time(wor
     assert len(levels) == 3
     # The first cost stands at a quarter of the time that it played, the second at three quarters.
     assert [round(100 * heights.index(level) / 80) for level in levels[1:]] == pytest.approx([25, 75], abs=8)
+
+
+def test_a_run_that_has_spent_nothing_has_no_cost_curve(workspace):
+    run = a_run(workspace)
+    assert cost_curve(Run.objects.select_related("budget").get(pk=run.pk), timezone.now()) is None
