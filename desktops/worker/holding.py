@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from desktops.protocol.attempt import Attestation
 from desktops.protocol.hold import Answered, HoldEnded, HoldOrder
 
 from .attest import attest
-from .computer import Computer
-from .engine.base import EngineError
+from .computer import Computer, StartFailed
+from .engine.base import DeskSpec, EngineError, Image, ImagingEngine
 from .faults import Fault, NotReady, Phase
 from .guest_client import GuestError, GuestUnreachable
 from .hold import Hold
@@ -36,6 +37,11 @@ class HoldRun(Session):
         self._order = order
         self._asks: queue.SimpleQueue[messages.Ask | None] = queue.SimpleQueue()
         self._known: set[str] = set()
+        self._trial = ""  # the desktop that is started of an image just made
+
+    @property
+    def computers(self) -> set[str]:
+        return {*super().computers, self._trial}
 
     def __str__(self) -> str:
         return f"computer {self._order.hold_id}"
@@ -81,11 +87,32 @@ class HoldRun(Session):
             if isinstance(ask.do, messages.Save):
                 self._save(computer, ask.do.name)
                 return {}
-            made = computer.make_image(ask.do.template, ask.do.version)
+            made = self._make_image(computer, ask.do)
         except (GuestError, EngineError) as error:
             self._check_ending()
             return {"error": str(error)[:4000]}
         return {"image": messages.WorkerImage(name=made.name, version=made.version, digest=made.digest)}
+
+    def _make_image(self, computer: Computer, do: messages.MakeImage) -> Image:
+        """One of which a desktop gets ready, as is seen by starting one: what is published cannot be mended.
+
+        Raises GuestError or EngineError; then there is no image.
+        """
+        there = {image.digest for image in self._engine.images()}
+        made = computer.make_image(do.template, do.version)
+        if made.digest in there:
+            return made
+        template, self._trial = self._order.template, str(uuid.uuid4())
+        spec = DeskSpec(self._trial, made.digest, memory_mb=template.memory_mb, cpus=template.cpus)
+        try:
+            with Computer(self._engine, spec):
+                return made
+        except StartFailed as error:
+            assert isinstance(self._engine, ImagingEngine)
+            self._engine.forget_image(made.digest)
+            raise EngineError(f"A desktop with these files does not get ready: {error}") from error
+        finally:
+            self._trial = ""
 
     def _save(self, computer: Computer, name: str) -> None:
         attestation: Attestation | None = None

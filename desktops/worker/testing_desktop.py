@@ -277,7 +277,7 @@ class FakeEngine:
         return [IMAGE]
 
     def create(self, spec: DeskSpec) -> Desk:
-        if spec.image != IMAGE.digest:
+        if spec.image not in {image.digest for image in self.images()}:
             raise ImageMissing(f"there is no image {spec.image}")
         with self._lock:
             desk = FakeDesk(spec, lambda desk, path: self.on_call(desk, path))

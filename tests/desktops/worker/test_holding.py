@@ -154,6 +154,24 @@ def test_an_image_is_made_of_it(table, open_one):
     assert answer.image == messages.WorkerImage(name="mine", version=3, digest=made.digest)
 
 
+def test_an_image_of_which_no_desktop_gets_ready_is_not_kept(table, open_one):
+    held = open_one()
+    first = held.desk
+
+    def break_others(desk: FakeDesk, path: str) -> None:
+        if desk is not first:
+            desk.die()
+
+    table.engine.on_call = break_others
+    held.ask("ask-1", messages.MakeImage(template="mine", version=1))
+    held.until("answered")
+    assert held.desk is first
+    held.close()
+    assert "does not get ready" in one(table.records(), "answered").error
+    assert table.engine.made_images == []
+    assert len(table.engine.made) == 2
+
+
 def test_an_engine_that_makes_no_images_says_so(tmp_path, table):
     plain = Table(tmp_path / "plain")
     held = Held(plain, plain.computer())

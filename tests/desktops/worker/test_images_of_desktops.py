@@ -68,6 +68,11 @@ async def run(guest: Guest, command: str) -> str:
     return str(done.stdout).strip()
 
 
+async def made(engine: Engine) -> set[str]:
+    """Digests of the images that are there of this name."""
+    return {image.digest for image in await asyncio.to_thread(engine.images) if image.name == NAME}
+
+
 def last_named(console: ConsoleDouble) -> set[str]:
     """Digests of the images that the worker has, by its own word."""
     return {image.digest for image in console.heartbeats[-1].images}
@@ -93,13 +98,28 @@ async def test_an_image_of_a_changed_desktop_starts_desktops_that_are_changed_al
         )
         assert await run(guest, "stat -c %U:%a ~/Desktop/kept.txt") == "user:644"
         await closed(console, "second")
-        made = answer["image"]["digest"]
-        await console.until(lambda: made in last_named(console), seconds=60)
-        await console.say(messages.ForgetImage(digest=made))
-        await console.until(lambda: made not in last_named(console), seconds=60)
+        digest = answer["image"]["digest"]
+        await console.until(lambda: digest in last_named(console), seconds=60)
+        await console.say(messages.ForgetImage(digest=digest))
+        await console.until(lambda: digest not in last_named(console), seconds=60)
         assert template["digest"] in last_named(console)
-        left = {image.digest for image in await asyncio.to_thread(engine.images)}
-        assert made not in left
+        assert digest not in await made(engine)
+
+
+async def test_no_image_is_kept_of_a_desktop_whose_like_would_never_be_ready(
+    tmp_path, console, engine_address, template, made_images
+):
+    async with worker(console, tmp_path, engine_address) as engine:
+        if not isinstance(engine, ImagingEngine):
+            pytest.skip("this engine makes no images of desktops")
+        before = await made(engine)
+        guest = await opened(console, engine, "first", {"template": template})
+        await run(guest, "rm -r ~/.config/tint2")
+        answer = await asked(console, "first", messages.MakeImage(template=NAME, version=1))
+        assert "does not get ready: not there yet: wallpaper" in answer["error"]
+        assert await made(engine) == before
+        assert await run(guest, "echo on") == "on", "it goes on"
+        await closed(console, "first")
 
 
 async def test_a_saved_desktop_starts_others_with_what_was_open_in_it(

@@ -19,7 +19,7 @@ import logging
 import os
 import socket
 from collections.abc import Container
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from desktops.worker.engine.base import (
     EngineError,
     EngineFacts,
     Image,
+    ImageMissing,
     OwnedDesk,
     SavedState,
     StateMissing,
@@ -266,7 +267,10 @@ class RuncEngine:
             return images.commit(self.containers.url, container, name=name, version=version, digest=digest)
 
     def forget_image(self, digest: str) -> None:
-        self.containers.forget_image(digest)
+        with suppress(ImageMissing):
+            image = self._layers.of(digest)
+            self.containers.forget_image(digest)
+            self._layers.drop(image)
 
     def cannot_save_because(self) -> str:
         """Why live desktops cannot be saved and restored here; empty when that goes right, which is seen by doing it,
