@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 RUN = ("run", "deskyard")
 CALL_SECONDS = 60
+LIST_TRIES, LIST_AGAIN_SECONDS = 5, 0.2
 SESSION_LOG = (*RUN, "session.log")
 PIDS = 1024
 MEMORY_PER_SLOT_MB = 3072
@@ -172,7 +173,7 @@ class DockerEngine:
 
     def images(self) -> list[Image]:
         try:
-            summaries = self._client.api.images()
+            summaries = self._summaries()
         except (DockerException, OSError) as error:
             raise EngineError(f"the engine does not list its images: {error}") from error
         found = set()
@@ -289,9 +290,20 @@ class DockerEngine:
 
     def image_id(self, digest: str) -> str:
         """The id of the image made from that recipe; an id stands for itself. Never by tag: a tag may move."""
-        made = self._client.api.images(filters={"label": f"{RECIPE_LABEL}={digest.removeprefix('sha256:')}"})
+        made = self._summaries(filters={"label": f"{RECIPE_LABEL}={digest.removeprefix('sha256:')}"})
         found = str(made[0]["Id"]) if made else digest
         return found.removeprefix("sha256:") if self.is_podman else found
+
+    def _summaries(self, **options: Any) -> list[dict[str, Any]]:
+        """Podman lists no images at all at the moment when one of them is being removed: ask again."""
+        for left in reversed(range(LIST_TRIES)):
+            try:
+                return list(self._client.api.images(**options))
+            except APIError as error:
+                if not left or not error.is_server_error():
+                    raise
+            time.sleep(LIST_AGAIN_SECONDS)
+        raise AssertionError("the last try returns or raises")
 
     def _boxes(self) -> list[dict[str, Any]]:
         """Our containers in whatever state; one that goes away meanwhile is simply not listed."""

@@ -7,11 +7,22 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from docker.errors import APIError
+from requests import Response
 
 from desktops.worker.computer import Computer, StartFailed
-from desktops.worker.engine.base import RECIPE_LABEL, TEMPLATE_LABEL, DeskSpec, Engine, Image, ImageMissing
+from desktops.worker.engine.base import (
+    RECIPE_LABEL,
+    TEMPLATE_LABEL,
+    DeskSpec,
+    Engine,
+    EngineError,
+    Image,
+    ImageMissing,
+)
 from desktops.worker.engine.choose import socket_of
 from desktops.worker.engine.docker import DockerEngine
 from desktops.worker.engine.runc.engine import RuncEngine
@@ -184,6 +195,26 @@ def test_two_desktops_at_once_do_not_see_each_other(containers: DockerEngine, im
         one.guest.write_file("~/mine", b"1")
         assert not two.guest.exists("~/mine")
         assert "mine" not in two.guest.run("ls -a ~ /tmp").stdout
+
+
+def test_images_are_listed_though_the_engine_stumbles_over_one_that_is_being_removed(
+    containers: DockerEngine, image: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest, listed = image("basic"), containers.client.api.images
+    stumbles, broken = [1, 2], Response()
+    broken.status_code = 500
+
+    def stumbling(**options: Any) -> Any:
+        if stumbles:
+            stumbles.pop()
+            raise APIError("image not known", broken)
+        return listed(**options)
+
+    monkeypatch.setattr(containers.client.api, "images", stumbling)
+    assert digest in {one.digest for one in containers.images()}
+    stumbles.extend(range(100))
+    with pytest.raises(EngineError, match="does not list its images"):
+        containers.images()
 
 
 def test_an_image_whose_tag_has_moved_on_is_still_found_by_its_digest(
