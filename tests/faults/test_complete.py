@@ -13,6 +13,7 @@ import pytest
 from desktops.models import Assignment
 from runs.models import Attempt, Run
 
+from . import test_forks as forks
 from . import test_services as services
 from . import test_stop_reasons as reasons
 from . import test_workers as workers
@@ -76,6 +77,9 @@ FAULTS: dict[str, Test] = {
     "container killed": workers.test_container_killed,
     "engine restarted": services.test_an_engine_whose_service_is_restarted_keeps_its_desktops,
     "disk full": workers.test_disk_full,
+    "worker killed while it saves a desktop": forks.test_killed_while_saving,
+    "worker killed while it restores one": forks.test_killed_while_restoring,
+    "disk full while a desktop is saved": forks.test_disk_full_while_saving,
 }
 
 
