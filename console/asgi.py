@@ -29,6 +29,7 @@ if not settings.TESTING:  # tests load the application without being a console
 # The apps are named by string, as in urls.py: this floor imports none of those above it.
 worker_sockets = import_string("desktops.sockets.worker_sockets")
 Tunnel, Browser = import_string("desktops.live.Tunnel"), import_string("desktops.live.Browser")
+Watcher = import_string("desktops.live.Watcher")
 RunConsumer = import_string("runs.sockets.RunConsumer")
 
 
@@ -46,6 +47,7 @@ application = ProtocolTypeRouter(
             [
                 *worker_sockets,  # by bearer token, no cookie, so no origin to check
                 path("ws/worker/tunnel/<uuid:view>", Tunnel.as_asgi()),
+                path("ws/watch/<str:ticket>", Watcher.as_asgi()),
                 path(
                     "ws/live/<str:ticket>",
                     AllowedHostsOriginValidator(AuthMiddlewareStack(Browser.as_asgi())),

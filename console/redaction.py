@@ -35,6 +35,7 @@ SHAPES: Final = (
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     r"(?<=/invitations/)[0-9A-Za-z_-]{20,}",  # links that let somebody in
     r"(?<=/ws/live/)[0-9A-Za-z_-]{20,}",  # tickets of live views
+    r"(?<=/ws/watch/)[0-9A-Za-z_-]{20,}",
     r"(?<=/password/reset/key/)[0-9A-Za-z]+-[0-9A-Za-z-]{16,}",
     r"\bsk-(?:[a-z]+-)?[0-9A-Za-z_-]{20,}",  # keys of model providers
     r"\b(?:ghp|gho|ghs|github_pat)_[0-9A-Za-z_]{20,}",

@@ -19,6 +19,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import InterfaceError, OperationalError
 from pydantic import ValidationError
 
+from console.models import Scope, Token, User
 from desktops.actions import views
 from desktops.models import LiveView
 from desktops.protocol import messages
@@ -54,8 +55,7 @@ class Browser(AsyncWebsocketConsumer):
         await self.accept()
         self._sent = self._seen = 0  # bytes of pixels
         self._passed = self._taken = 0  # bytes of input
-        user = self.scope.get("user")
-        if user is not None and user.is_authenticated:
+        if (user := await self._person()) is not None:
             ticket = self.scope["url_route"]["kwargs"]["ticket"]
             self.view = await database_sync_to_async(views.open_view)(ticket, user)
         if self.view is None:
@@ -138,9 +138,27 @@ class Browser(AsyncWebsocketConsumer):
                 await self.end(ViewNews(state="ended", detail=NO_TUNNEL))
                 return
 
+    async def _person(self) -> User | None:
+        user: User | None = self.scope.get("user")
+        return user if user is not None and user.is_authenticated else None
+
     def _may_go_on(self, view: LiveView) -> bool:
         session = self.scope["session"]
         return session.exists(session.session_key) and views.go_on(view)
+
+
+class Watcher(Browser):
+    """A program that watches: it has a token in place of a session, and is at no page whose origin could be asked."""
+
+    def _token(self) -> Token | None:
+        return token_of(dict(self.scope["headers"]).get(b"authorization", b""), Scope.COMPUTERS_READ)
+
+    async def _person(self) -> User | None:
+        token = await database_sync_to_async(self._token)()
+        return token.user if token is not None else None
+
+    def _may_go_on(self, view: LiveView) -> bool:
+        return self._token() is not None and views.go_on(view)
 
 
 class Tunnel(AsyncWebsocketConsumer):

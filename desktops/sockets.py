@@ -34,8 +34,8 @@ LOOK_SECONDS = 5.0
 UNAUTHORISED, SUPERSEDED, BAD_HELLO, TRY_AGAIN = 4401, 4409, 4400, 4503
 
 
-def token_of(header: bytes) -> Token | None:
-    """The live token of an `Authorization: Bearer …` header that may connect workers."""
+def token_of(header: bytes, scope: Scope = Scope.WORKERS_CONNECT) -> Token | None:
+    """The live token of an `Authorization: Bearer …` header that has the scope."""
     scheme, _, secret = header.decode("latin-1").partition(" ")
     if scheme.lower() != "bearer":
         return None
@@ -43,7 +43,7 @@ def token_of(header: bytes) -> Token | None:
         token = WorkspaceTokenAuthentication().live_token(secret.strip())
     except Problem:
         return None
-    return token if Scope.WORKERS_CONNECT in token.scopes else None
+    return token if scope in token.scopes else None
 
 
 class WorkerConsumer(AsyncWebsocketConsumer):

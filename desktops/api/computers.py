@@ -20,9 +20,9 @@ from console.api.idempotency import KEY, once
 from console.api.problems import FieldProblem, InvalidRequest, Problem
 from console.api.views import WorkspaceList, WorkspaceView
 from console.fields import Name
-from console.models import Scope
+from console.models import Scope, Token
 from desktops import limits
-from desktops.actions import asks, holds
+from desktops.actions import asks, holds, views
 from desktops.actions.templates import draft_from
 from desktops.models import Ask, Hold, TemplateVersion
 from desktops.opening import OpeningSerializer
@@ -162,6 +162,43 @@ class ComputerView(_OneComputer):
         except NotAllowed as error:
             raise Problem(status.HTTP_403_FORBIDDEN, "may_not_use", str(error)) from error
         return Response(_document(request, self.computer()))
+
+
+class TicketSerializer(serializers.Serializer[Any]):
+    socket = serializers.URLField(help_text="A websocket, for one connection.")
+    seconds = serializers.IntegerField(help_text="Until it must have been dialled.")
+
+
+class ComputerWatchView(_OneComputer):
+    scopes = {"POST": Scope.COMPUTERS_READ}
+    problems: ClassVar = ("409",)
+    http_method_names = ["post"]
+
+    @extend_schema(
+        operation_id="computers_watch",
+        summary="Watch a computer",
+        description=(
+            "A ticket for one websocket that shows its screen and takes no input. Dial it with the same token in an "
+            "`Authorization` header. Binary frames are RFB 3.8 (VNC); text frames are JSON: one of type `view` says how "
+            'it stands, and the client sends `{"type": "seen", "bytes": n}`, all the binary bytes taken in so far, since '
+            "no more than a window of them is sent ahead. The audit log says who watched."
+        ),
+        request=None,
+        responses={201: TicketSerializer},
+        tags=["computers"],
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        computer = self.computer().computer
+        if computer is None:
+            raise Problem(status.HTTP_409_CONFLICT, "not_live", "This computer has no desktop yet.")
+        try:
+            ticket = views.let_watch(computer, actor=self.actor)
+        except views.NotLive as ended:
+            raise Problem(status.HTTP_409_CONFLICT, "not_live", str(ended)) from ended
+        door = "watch" if isinstance(request.auth, Token) else "live"
+        address = request.build_absolute_uri(f"/ws/{door}/{ticket}").replace("http", "ws", 1)
+        document = {"socket": address, "seconds": views.TICKET.seconds}
+        return Response(document, status=status.HTTP_201_CREATED, headers={"Cache-Control": "no-store"})
 
 
 class _Asking(_OneComputer):

@@ -1,6 +1,12 @@
 from django.urls import URLPattern, path
 
-from .computers import ComputerListView, ComputerStatesView, ComputerTemplateView, ComputerView
+from .computers import (
+    ComputerListView,
+    ComputerStatesView,
+    ComputerTemplateView,
+    ComputerView,
+    ComputerWatchView,
+)
 from .states import StateListView, StateView
 from .views import TemplateListView, WorkerListView
 
@@ -12,5 +18,6 @@ urlpatterns: list[URLPattern] = [
     path("computers", ComputerListView.as_view(), name="api-computers"),
     path("computers/<uuid:id>", ComputerView.as_view(), name="api-computer"),
     path("computers/<uuid:id>/states", ComputerStatesView.as_view(), name="api-computer-states"),
+    path("computers/<uuid:id>/view", ComputerWatchView.as_view(), name="api-computer-view"),
     path("computers/<uuid:id>/template", ComputerTemplateView.as_view(), name="api-computer-template"),
 ]

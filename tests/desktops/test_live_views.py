@@ -17,7 +17,7 @@ from django.test import Client
 from django.utils import timezone
 
 from console.actor import Actor
-from console.models import AuditEntry, Membership, User, Workspace
+from console.models import AuditEntry, Membership, Token, User, Workspace
 from desktops import live
 from desktops.actions.views import NotLive, end_view, go_on, let_watch, open_view, wanted_of
 from desktops.models import Computer, LiveView
@@ -333,3 +333,20 @@ async def test_the_worker_is_told_of_a_view_once(
     assert (told.computer, told.drives, told.by) == (str(computer.pk), True, str(member))
     await door.wire.send_to(text_data=messages.Heartbeat().model_dump_json())
     assert await door.wire.receive_nothing(timeout=0.5)
+
+
+async def test_a_program_watches_by_its_token_until_that_is_revoked(
+    computer: Computer, member: User, secret_for: Any, lines: list[Line], tunnel: Any
+) -> None:
+    secret = await sync_to_async(secret_for)("computers:read", user=member)
+    ticket = await sync_to_async(let_watch)(computer, actor=Actor.person(member))
+    blind = await sync_to_async(secret_for)("runs:read", user=member)
+    for bearer, state in ((blind, "ended"), (secret, "waiting")):
+        line = await Line(f"/ws/watch/{ticket}", (b"authorization", f"Bearer {bearer}".encode())).dial()
+        lines.append(line)
+        assert (await line.news())[0] == state
+    worker = await tunnel()
+    await worker.wire.send_to(bytes_data=b"RFB")
+    assert await line.wire.receive_from(timeout=5) == b"RFB"
+    await Token.objects.filter(user=member).aupdate(expiry=timezone.now())
+    assert (await line.news())[0] == "ended"

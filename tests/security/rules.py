@@ -163,6 +163,7 @@ API: Final[dict[str, dict[str, str | None]]] = {
     "api-state": {"GET": "computers:read", "DELETE": "computers:write"},
     "api-computers": {"GET": "computers:read", "POST": "computers:write"},
     "api-computer": {"GET": "computers:read", "DELETE": "computers:write"},
+    "api-computer-view": {"POST": "computers:read"},
     "api-computer-states": {"POST": "computers:write"},
     "api-computer-template": {"POST": "computers:write"},
     "api-task-sets": {"GET": "runs:read"},
@@ -203,6 +204,7 @@ API_FOR: Final = {
 SOCKETS: Final[dict[str, frozenset[str]]] = {
     "ws/worker": frozenset({"token"}),
     "ws/worker/tunnel/<uuid:view>": frozenset({"token"}),
+    "ws/watch/<str:ticket>": frozenset({"token"}),  # with computers:read, and a ticket of its person's
     "ws/live/<str:ticket>": MEMBERS,  # by a ticket of their own
     "ws/w/<slug:workspace>/runs/<int:number>": MEMBERS,
 }

@@ -13,9 +13,9 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from console.models import User, Workspace
-from desktops.models import Ask, Hold
+from desktops.models import Ask, Hold, LiveView
 from tests.desktops.hands import answer, end, opened, start
-from tests.factories import StateFactory, TemplateVersionFactory
+from tests.factories import HoldFactory, StateFactory, TemplateVersionFactory
 from tests.runs.paper_worker import PaperWorker
 
 pytestmark = pytest.mark.django_db
@@ -278,3 +278,16 @@ def test_a_token_without_the_scope_opens_and_closes_nothing(
 ) -> None:
     client = api("computers:read")
     assert post(client, {"template": "basic@1"}).json()["code"] == "scope_missing"
+
+
+def test_one_that_has_a_desktop_can_be_watched_and_others_say_why_not(
+    api: Api, workspace: Workspace, member: User
+) -> None:
+    hold = HoldFactory(workspace=workspace, ready=True, opened_by=member)
+    reply = post(api("computers:read", user=member), {}, f"/v1/computers/{hold.pk}/view")
+    assert reply.status_code == 201
+    assert reply.json()["socket"].startswith("ws://testserver/ws/watch/")
+    assert LiveView.objects.get().drives is False
+    waiting = HoldFactory(workspace=workspace, opened_by=member)
+    refused = post(api("computers:read", user=member), {}, f"/v1/computers/{waiting.pk}/view")
+    assert (refused.status_code, refused.json()["code"]) == (409, "not_live")
