@@ -179,8 +179,8 @@ class ComputerWatchView(_OneComputer):
         summary="Watch a computer",
         description=(
             "A ticket for one websocket that shows its screen and takes no input. Dial it with the same token in an "
-            "`Authorization` header. Binary frames are RFB 3.8 (VNC); text frames are JSON: one of type `view` says how "
-            'it stands, and the client sends `{"type": "seen", "bytes": n}`, all the binary bytes taken in so far, since '
+            "`Authorization` header. Binary frames are RFB 3.8 (VNC), text frames are JSON: one of type `view` says "
+            'how it stands; the client sends `{"type": "seen", "bytes": n}`, all binary bytes taken in so far, since '
             "no more than a window of them is sent ahead. The audit log says who watched."
         ),
         request=None,
