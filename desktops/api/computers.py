@@ -181,7 +181,8 @@ class ComputerWatchView(_OneComputer):
             "A ticket for one websocket that shows its screen and takes no input. Dial it with the same token in an "
             "`Authorization` header. Binary frames are RFB 3.8 (VNC), text frames are JSON: one of type `view` says "
             'how it stands; the client sends `{"type": "seen", "bytes": n}`, all binary bytes taken in so far, since '
-            "no more than a window of them is sent ahead. The audit log says who watched."
+            "no more than a window of them is sent ahead. The audit log says who watched. A ticket serves once, so "
+            "this takes no `Idempotency-Key`."
         ),
         request=None,
         responses={201: TicketSerializer},

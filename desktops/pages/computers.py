@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import F
 from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -68,7 +69,11 @@ def _may_use(request: WorkspaceRequest, hold: Hold) -> bool:
 @workspace_page
 def computer_list(request: WorkspaceRequest) -> HttpResponse:
     rows = holds.rows().filter(workspace=request.workspace)
-    live = list(rows.filter(status__in=Hold.LIVE).order_by("-created_at")[:MOST_LIVE])
+    live = list(
+        rows.filter(status__in=Hold.LIVE).order_by(F("started_at").desc(nulls_last=True), "-created_at")[
+            :MOST_LIVE
+        ]
+    )
     ended = rows.exclude(status__in=Hold.LIVE)
     context = {
         "base_template": _parts(request),

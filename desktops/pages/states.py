@@ -53,7 +53,7 @@ def _filtered(workspace: Workspace, asked: QueryDict) -> QuerySet[State]:
     if status in State.Status.values:
         found = found.filter(status=status)
     elif status != "any":
-        found = found.exclude(status=State.Status.GONE)
+        found = found.filter(status=State.Status.HELD)
     if (origin := asked.get("origin", "")) in State.Origin.values:
         found = found.filter(origin=origin)
     if worker := asked.get("worker", ""):

@@ -15,6 +15,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.desktop]
 PICTURE = PROJECT / "docs" / "run-page.png"
 TASKS = ("rename-folder", "fix-spelling", "count-errors")  # of the basic desktop
 PLAY_MS = 180_000
+PHONE = {"width": 390, "height": 844}
+WORKSPACE_PAGES = (
+    *("", "runs/", "runs/new/", "computers/", "task-sets/", "templates/", "workers/", "states/", "members/"),
+    *("tokens/", "budget/", "webhooks/", "audit/", "settings/"),
+)
+RUN_PAGES = ("", "rollouts/", "computers/", "metrics/", "events/", "configuration/", "attempts/1/")
 SWEPT_MS = 20_000  # the worker looks for desktops left behind as soon as it has nothing to do
 
 
@@ -27,6 +33,7 @@ def test_a_first_run_from_sign_in_to_the_replay(site: Site, browser_tab: tuple[P
     _watch_it_finish(tab)
     _keep_the_picture(tab)
     _open_an_attempt(tab)
+    _hold_a_phone(tab, site)
     assert complaints == []
 
 
@@ -84,3 +91,17 @@ def _open_an_attempt(tab: Page) -> None:
     shown = tab.locator("[data-stage-shot]").get_attribute("href")
     assert shown
     assert tab.request.get(tab.url.split("/w/")[0] + shown).headers["content-type"].startswith("image/")
+
+
+def _hold_a_phone(tab: Page, site: Site) -> None:
+    """No page is wider than its screen."""
+    tab.set_viewport_size(PHONE)
+    home, run = f"{site.url}/w/demo/", f"{site.url}/w/demo/runs/1/"
+    pages = [home + page for page in WORKSPACE_PAGES] + [run + page for page in RUN_PAGES]
+    wide = []
+    for page in pages:
+        tab.goto(page)
+        assert tab.locator("main h1").count() == 1, page
+        if tab.evaluate("document.documentElement.scrollWidth") > PHONE["width"]:
+            wide.append(page)
+    assert wide == []

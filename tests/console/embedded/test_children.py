@@ -42,7 +42,7 @@ def make(tmp_path: Path) -> Make:
     return child
 
 
-def wait_until(true: Callable[[], bool], group: Children, seconds: float = 10) -> None:
+def wait_until(true: Callable[[], bool], group: Children, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "waited too long"
@@ -103,7 +103,7 @@ def test_one_that_ignores_the_request_is_killed_with_what_it_started(
     group.start(child)
     wait_until(lambda: pid_in(tmp_path / "inner") > 0, group)
     group.stop()
-    assert wait_for_end(pid_in(tmp_path / "inner"), seconds=5)
+    assert wait_for_end(pid_in(tmp_path / "inner"), seconds=60)
 
 
 def test_children_end_when_their_parent_is_killed(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_children_end_when_their_parent_is_killed(tmp_path: Path) -> None:
         pid = int(parent.stdout.readline())
         assert is_running(pid)
         parent.send_signal(signal.SIGKILL)
-    assert wait_for_end(pid, seconds=10)
+    assert wait_for_end(pid, seconds=60)
 
 
 def test_a_long_log_is_cut_while_its_writer_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ def spec(image: str, **more: object) -> DeskSpec:
     return DeskSpec(computer=str(uuid.uuid4()), image=image, **more)  # type: ignore[arg-type]
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> bool:
+def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():

@@ -33,8 +33,9 @@ ALIVE = "/tmp/alive"  # noqa: S108 (inside the desktop)
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "worker"
+def home(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "worker"
+    leftovers.unmount_below(tmp_path)  # of a test that failed: else its folder could not be cleared away
 
 
 @pytest.fixture

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any
 
 import pytest
 from docker.errors import DockerException
 
 from desktops.protocol import messages
+from desktops.worker import holding
+from desktops.worker.computer import Computer
 from desktops.worker.engine.base import Engine, ImagingEngine, SavingEngine
 from desktops.worker.engine.provision import client
 from desktops.worker.guest_client import Guest
@@ -107,8 +110,9 @@ async def test_an_image_of_a_changed_desktop_starts_desktops_that_are_changed_al
 
 
 async def test_no_image_is_kept_of_a_desktop_whose_like_would_never_be_ready(
-    tmp_path, console, engine_address, template, made_images
+    tmp_path, console, engine_address, template, made_images, monkeypatch
 ):
+    monkeypatch.setattr(holding, "Computer", partial(Computer, start_seconds=15))
     async with worker(console, tmp_path, engine_address) as engine:
         if not isinstance(engine, ImagingEngine):
             pytest.skip("this engine makes no images of desktops")
