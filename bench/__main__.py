@@ -45,6 +45,7 @@ ON_CONSOLE = {
     "large": "the largest run",
 }
 ON_BOTH = {
+    "rounds": "a run of five rounds",
     "cancel": "cancel of a run with eight desktops",
     "loss": "notice of a lost worker",
 }

@@ -12,20 +12,27 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from console.embedded.api import Api
 from console.embedded.home import PROJECT
 from console.embedded.processes import end_process, ending_with_parent
+from desktops.images.build import recipe_digest
 from desktops.worker.engine.base import Engine
 from desktops.worker.engine.choose import open_engine
 
 from .console import Console
 from .site import Site
 
+if TYPE_CHECKING:
+    from runs.models import TaskSet
+
 DESKTOPS = 8
 WORKER = "bench-whole"
-TASK_SET, TASK = "bench-whole", "wait"
+TASK_SET, WAIT = "bench-whole", "wait"
+CALC = [{"type": "launch", "parameters": {"command": ["libreoffice", "--norestore", "--calc"]}}]
+# Setups that take some seconds, in the office desktop: one that is kept, one that is not.
+SET_UP_ONCE, SET_UP_ANEW = "set-up-once", "set-up-anew"
 PATIENCE_SECONDS = 120.0
 LOOK_SECONDS = 0.02  # between two looks: much less than what is measured
 
@@ -38,21 +45,17 @@ class Whole:
     engine: Engine
     start_worker: Callable[[], None]
     worker: subprocess.Popen[bytes]
-    template: str
+    templates: dict[str, str]
+
+    def start(self, task: str, template: str, **document: Any) -> str:
+        """Start a run of that task; its id."""
+        common = {"kind": "scripted_test", "name": "bench", "task_set": TASK_SET, "spend_cap_usd": "100.00"}
+        document = common | {"tasks": [task], "template": self.templates[template]} | document
+        return str(self.api.post("/v1/runs", document)["id"])
 
     def play(self) -> str:
         """Start a run of as many desktops that do nothing, and wait until all are there; its id."""
-        document = {
-            "kind": "scripted_test",
-            "name": "bench",
-            "task_set": TASK_SET,
-            "tasks": [TASK],
-            "template": self.template,
-            "parallel_copies": DESKTOPS,
-            "max_steps": 50,
-            "spend_cap_usd": "100.00",
-        }
-        run = str(self.api.post("/v1/runs", document)["id"])
+        run = self.start(WAIT, "basic", parallel_copies=DESKTOPS, max_steps=50)
         until(lambda: self._playing(run) == DESKTOPS, f"{DESKTOPS} desktops")
         return run
 
@@ -89,7 +92,7 @@ def whole(site: Site, console: Console) -> Iterator[Whole]:
         engine = open_engine(site.address, home)
         held.callback(engine.close)
         held.callback(engine.sweep, [])
-        template = _material(console, site.image.digest)
+        templates = _material(console, engine)
         supervisor = _start("supervisor", ["manage.py", "supervise"], site.folder)
         held.callback(end_process, supervisor, (signal.SIGTERM, signal.SIGKILL), seconds=10)
         environment = {
@@ -104,7 +107,7 @@ def whole(site: Site, console: Console) -> Iterator[Whole]:
         def start_worker() -> None:
             place.worker = _start("worker", ["-m", "desktops.worker"], site.folder, environment)
 
-        place = Whole(Api(console.url, console.token), engine, start_worker, supervisor, template)
+        place = Whole(Api(console.url, console.token), engine, start_worker, supervisor, templates)
         start_worker()
         held.callback(lambda: _end_worker(place.worker))
         yield place
@@ -129,43 +132,59 @@ def _start(
         )
 
 
-def _material(console: Console, digest: str) -> str:
-    """What the run needs in the console's workspace: the image as a template, a task that takes long; `basic@N`."""
+def _material(console: Console, engine: Engine) -> dict[str, str]:
+    """What the runs need in the console's workspace: the images as templates, each by its name, and the tasks."""
     from console.actor import Actor
     from console.models import Workspace
     from desktops.actions.templates import publish_template
-    from runs.models import Task, TaskSet
+    from runs.models import TaskSet
 
     workspace = Workspace.objects.get(slug=console.workspace)
     Workspace.objects.filter(pk=workspace.pk, run_parallelism__lt=DESKTOPS).update(run_parallelism=DESKTOPS)
-    version = publish_template(
-        workspace=workspace,
-        name="basic",
-        title="Basic desktop",
-        description="",
-        apps=[],
-        digest=digest,
-        actor=Actor.system("the bench"),
-    )
+    there = {image.digest for image in engine.images()}
+    digests = {name: f"sha256:{recipe_digest(name)}" for name in ("basic", "office")}
+    templates = {
+        name: publish_template(
+            workspace=workspace,
+            name=name,
+            title=name,
+            description="",
+            apps=[],
+            digest=digest,
+            actor=Actor.system("the bench"),
+        )
+        for name, digest in digests.items()
+        if digest in there
+    }
     tasks, made = TaskSet.objects.get_or_create(
         workspace=workspace,
         name=TASK_SET,
         version=1,
-        defaults={"title": "Waiting", "digest": "sha256:" + "0" * 64},
+        defaults={"title": "The bench's", "digest": "sha256:" + "0" * 64},
     )
     if made:
         wait: dict[str, Any] = {"action": "wait", "seconds": 60, "window": "no such window", "optional": True}
-        checker = {"func": "infeasible"}
-        Task.objects.create(
-            task_set=tasks,
-            position=1,
-            task_id=TASK,
-            title="Wait",
-            instruction="Wait.",
-            templates=["basic"],
-            document={"id": TASK, "instruction": "Wait.", "config": [], "evaluator": checker},
-            digest="sha256:" + "0" * 64,
-            recipe=[wait] * 10,
-            recipe_digest="sha256:" + "0" * 64,
-        )
-    return str(version)
+        _add_task(tasks, 1, WAIT, "basic", [wait] * 10)
+        _add_task(tasks, 2, SET_UP_ONCE, "office", [{"action": "done"}], config=CALC)
+        _add_task(tasks, 3, SET_UP_ANEW, "office", [{"action": "done"}], config=CALC, keep_setup=False)
+    return {name: str(version) for name, version in templates.items()}
+
+
+def _add_task(
+    tasks: TaskSet, position: int, name: str, template: str, recipe: list[dict[str, Any]], **document: Any
+) -> None:
+    from runs.models import Task
+
+    plain = {"id": name, "instruction": "Wait.", "config": [], "evaluator": {"func": "infeasible"}}
+    Task.objects.create(
+        task_set=tasks,
+        position=position,
+        task_id=name,
+        title=name,
+        instruction="Wait.",
+        templates=[template],
+        document=plain | document,
+        digest=f"sha256:{position:064x}",
+        recipe=recipe,
+        recipe_digest=f"sha256:{position:064x}",
+    )
