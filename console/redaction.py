@@ -41,10 +41,10 @@ SHAPES: Final = (
     r"\b(?:ghp|gho|ghs|github_pat)_[0-9A-Za-z_]{20,}",
     r"\bAKIA[0-9A-Z]{16}\b",
 )
-# In a log, what is named as a secret is one too.
+# In a log, what is named as a secret is one too, up to what ends a value; a password may have spaces.
 NAMED: Final = re.compile(
     r"(?i)\b((?:sessionid|csrftoken|csrfmiddlewaretoken|password|passwd|secret|authorization|set-cookie|cookie)"
-    r"[\"']?\s*[=:]\s*[\"']?)(?!\[redacted)[^\s\"',;&]{4,}"
+    r"[\"']?\s*[=:]\s*[\"']?)(?!\[redacted)[^\n\"',;&]{4,}"
 )
 TOKEN: Final = re.compile(r"dy_[0-9a-f]{64}")
 

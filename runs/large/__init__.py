@@ -135,7 +135,8 @@ def _run(workspace: Workspace, shape: Shape, name: str) -> Run:
             number=workspace.last_run_number,
             name=name,
             kind=Run.Kind.EVALUATION,
-            status=Run.Status.RUNNING,
+            status=Run.Status.COMPLETED,  # from the start: a supervisor leaves it alone
+            stop_reason=Run.StopReason.TIME_CAP_REACHED,
             spec=spec,
             task_ids=[task.pk for task in tasks],
             task_set=tasks[0].task_set,
@@ -144,6 +145,7 @@ def _run(workspace: Workspace, shape: Shape, name: str) -> Run:
             planned=shape.attempts,
             created_via="make_large_run",
             started_at=started,
+            ended_at=started + LASTED,
             time_cap_minutes=spec["time_cap_minutes"],
         )
 
@@ -259,9 +261,8 @@ def _end(run: Run, shape: Shape) -> None:
         )
         cursor.execute(
             """
-            UPDATE runs_run SET last_seq = last_seq + %(told)s, status = 'completed', stop_reason = 'time_cap_reached',
-              ended_at = started_at + %(lasted)s, done = c.done, error = c.error, cancelled = c.cancelled,
-              valid = c.valid, invalid = c.invalid, success = c.success
+            UPDATE runs_run SET last_seq = last_seq + %(told)s, done = c.done, error = c.error,
+              cancelled = c.cancelled, valid = c.valid, invalid = c.invalid, success = c.success
             FROM (SELECT count(*) FILTER (WHERE status = 'done') AS done,
                 count(*) FILTER (WHERE status = 'error') AS error,
                 count(*) FILTER (WHERE status = 'cancelled') AS cancelled,

@@ -75,6 +75,7 @@ def test_a_value_is_redacted_through_and_through() -> None:
         ("headers %r", ({"Cookie": "sessionid=abcdefgh12345678; csrftoken=zyx98765"},)),
         ("password=swordfish99", ()),
         ('{"password": "swordfish99"}', ()),
+        ("password=correct horse swordfish99", ()),
     ],
 )
 def test_a_line_of_the_log_holds_no_secret(message: str, arguments: tuple[Any, ...]) -> None:

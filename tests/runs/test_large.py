@@ -11,8 +11,9 @@ from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
 
 from console.models import LedgerEntry, User, Workspace
-from runs import tallies
+from runs import large, tallies
 from runs.models import Event, Run
+from runs.supervisor import one_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SMALL: dict[str, Any] = {"tasks": 12, "copies": 2, "forks": 2, "rounds": 3, "events": 3_000}
@@ -31,6 +32,13 @@ def test_every_figure_is_what_the_rows_come_to(workspace: Workspace) -> None:
     seqs = Event.objects.filter(run=run).order_by("seq").values_list("seq", flat=True)
     assert list(seqs) == list(range(1, run.last_seq + 1))
     assert 2_700 < run.last_seq < 3_300
+
+
+def test_a_supervisor_that_looks_meanwhile_leaves_it_alone(workspace: Workspace) -> None:
+    shape = large.Shape(**SMALL)
+    run = large.make(workspace, shape, "made-up", lambda _: one_pass())
+    assert (run.status, run.attempts.count()) == ("completed", shape.attempts)
+    assert run.done + run.error + run.cancelled == shape.attempts
 
 
 def test_its_pages_can_be_read(workspace: Workspace, owner: User, client_for: Any) -> None:
