@@ -74,7 +74,9 @@ def computer_list(request: WorkspaceRequest) -> HttpResponse:
             :MOST_LIVE
         ]
     )
-    ended = rows.exclude(status__in=Hold.LIVE)
+    ended = rows.exclude(status__in=Hold.LIVE).exclude(
+        pk__in=[hold.pk for hold in live]
+    )  # it may close in between
     context = {
         "base_template": _parts(request),
         "live": [(hold, holds.cost_so_far(hold)) for hold in live],

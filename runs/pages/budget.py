@@ -15,12 +15,13 @@ from django.views.decorators.http import require_POST, require_safe
 
 from console.actions.budgets import CapRejected, CapTooLow, change_workspace_cap, root_budget
 from console.actor import Actor
-from console.models import LedgerTally, Workspace
+from console.models import Budget, LedgerTally, Workspace
 from console.money import dollars
 from console.pages.figures import place, share
 from console.pages.loaders import WorkspaceRequest, managers_only, workspace_page
 from console.pages.paging import by_number
 from console.spending import so_far
+from desktops.models import Hold
 from runs.models import Run
 from runs.pages.frame import never_stored
 
@@ -52,7 +53,8 @@ def page(request: WorkspaceRequest, more: dict[str, Any], status: int = 200) -> 
     root, now = root_budget(workspace), timezone.now()
     runs = Run.objects.for_workspace(workspace).select_related("budget", "creator")
     shown = by_number(runs, request.GET, rows=ROWS, field="number")
-    used = so_far(workspace, [root, *(run.budget for run in shown.rows)], now)
+    open_now = [hold.budget for hold in Hold.objects.for_workspace(workspace).live().select_related("budget")]
+    used = so_far(workspace, [root, *open_now, *(run.budget for run in shown.rows)], now)
     days = by_day(workspace, now.date())
     top = max((cost for _, cost in days), default=Decimal(0))
     context = {
@@ -65,10 +67,19 @@ def page(request: WorkspaceRequest, more: dict[str, Any], status: int = 200) -> 
         "spent_lately": sum((cost for _, cost in days), Decimal(0)),
         "days": DAYS,
         "now": used[root.pk],
+        "computers": opened(workspace)
+        + sum((used[one.pk].spent - one.spent for one in open_now), Decimal(0)),
         "typed": "" if root.cap is None else f"{root.cap:.2f}",
         **more,
     }
     return render(request, "runs/budget.html", context, status=status)
+
+
+def opened(workspace: Workspace) -> Decimal:
+    """What was settled for computers that people and their code opened."""
+    holds = Hold.objects.for_workspace(workspace)
+    settled = Budget.objects.for_workspace(workspace).filter(pk__in=holds.values("budget"))
+    return settled.aggregate(all=Sum("spent"))["all"] or Decimal(0)
 
 
 def by_day(workspace: Workspace, today: date) -> list[tuple[date, Decimal]]:

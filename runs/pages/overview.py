@@ -44,7 +44,7 @@ def overview(request: WorkspaceRequest, number: int) -> HttpResponse:
         "playing": run.running + run.verifying,
         "no_verdict_count": scoring.unjudged(run),
         "finished_label": f"{run.finished:,} of {run.planned:,} finished",
-        "recipe_noun": sentences.recipe_noun(run),
+        "passed_of": sentences.passed_of(run),
         "key": key(run),
         "attempts_url": reverse("run", args=[request.workspace.slug, run.number]) + "attempts/",
         "gauges": gauges(run, coming, used, now),

@@ -343,12 +343,19 @@ def recipe_noun(run: Run) -> str:
     return noun if run.planned == 1 else f"{noun}s"
 
 
+def passed_of(run: Run) -> str:
+    """Of how many with a verdict: a fault or a cancelled attempt is no failed recipe."""
+    if not run.valid:
+        return "passed, no verdict" if run.is_terminal else "passed, no verdict yet"
+    return f"of {run.valid:,} {recipe_noun(run) if run.valid == run.planned else 'with a verdict'} passed"
+
+
 def recipes(run: Run) -> str:
     """A scripted test's result: how many did their task, as the checker found.
 
     Never a rate: it proves the pipeline and says nothing of a model.
     """
-    return f"{run.success:,} of {run.planned:,} {recipe_noun(run)} passed"
+    return f"{run.success:,} {passed_of(run)}"
 
 
 def plan(run: Run) -> str:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import docker
-from docker.errors import DockerException
+from docker.errors import DockerException, ImageNotFound
 
 from .base import DeskSpec, EngineError
 from .choose import SOCKETS, open_engine, runc_address, socket_of
@@ -207,7 +207,8 @@ def _install(packages: tuple[str, ...], progress: Progress) -> None:
 
 
 def _probe_image(engine: DockerEngine) -> str:
-    """An image with one program of this machine and the libraries it needs: nothing has to be fetched."""
+    """An image with one program of this machine and the libraries it needs: nothing has to be fetched. No other console
+    that probes the same engine at the same time has the same."""
     program = shutil.which("sleep")
     if program is None:
         raise EngineError("this machine has no sleep")
@@ -217,17 +218,17 @@ def _probe_image(engine: DockerEngine) -> str:
         tar.add(program, "/".join(PROBE_PROGRAM))
         for library in re.findall(r"(/\S+) \(", linked):
             tar.add(library, library.lstrip("/"))
-    tag = f"probe-{uuid.uuid4().hex[:12]}"
+        tar.addfile(tarfile.TarInfo(tag := f"probe-{uuid.uuid4().hex[:12]}"))
     try:
-        repository = "localhost/deskyard/probe"
-        engine.client.api.import_image_from_data(buffer.getvalue(), repository=repository, tag=tag)
-        # An import may ignore its tag (Podman says :latest): ask for both.
-        for reference in (f"{repository}:{tag}", f"{repository}:latest"):
-            for image in engine.client.images.list(name=reference):
-                return str(image.id)
+        told = engine.client.api.import_image_from_data(
+            buffer.getvalue(), repository="localhost/deskyard/probe", tag=tag
+        )
     except (DockerException, OSError) as error:
         raise EngineError(f"it takes no image: {error}") from error
-    raise EngineError("it took an image and does not have it")
+    made = re.findall(r"\bsha256:[0-9a-f]{64}\b", str(told))
+    if not made:
+        raise EngineError(f"it does not say which image it made: {str(told)[:200]}")
+    return str(made[-1])
 
 
 def _probe_container(engine: DockerEngine, image: str) -> ContainerDesk:
@@ -248,5 +249,7 @@ def _probe_container(engine: DockerEngine, image: str) -> ContainerDesk:
 def _forget(engine: DockerEngine, image: str) -> None:
     try:
         engine.client.images.remove(image, force=True)
+    except ImageNotFound:
+        return  # somebody tidied up
     except (DockerException, OSError) as error:
         raise EngineError(f"it keeps an image that was to go: {error}") from error

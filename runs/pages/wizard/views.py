@@ -45,7 +45,7 @@ from .steps import (
 HELP = {
     "parallel_copies": "Each starts on its own fresh desktop. At most {parallelism} here, this workspace’s "
     "run parallelism.",
-    "rounds": "The whole plan again, one round after another: what varies from one time to the next.",
+    "rounds": "The whole plan again: what varies from one time to the next. One may begin before the last has ended.",
     "prefix_steps": "First actions of the task that all fork copies share. Played once, where the worker can save a "
     "running desktop.",
     "fork_copies": "Copies that go on from the desktop after the prefix: from the saved desktop itself, with its "

@@ -29,6 +29,17 @@ def test_a_finished_scripted_test_says_how_many_recipes_verified_and_no_rate(wor
     assert "honest" not in text
 
 
+def test_what_has_no_verdict_is_no_failed_recipe(workspace, member, client_for):
+    run = a_run(workspace, tasks=3)
+    pages = client_for(member)
+    assert "passed, no verdict yet" in pages.get(page(run)).content.decode()
+    play(run, finished=2)
+    AttemptFactory(run=run, faulty=True)
+    recount(run)
+    for address in (page(run), "/w/lab/", "/w/lab/runs/"):
+        assert "of 2 with a verdict passed" in pages.get(address).content.decode(), address
+
+
 def test_the_counts_are_written_as_a_sum(workspace, member, client_for):
     run = a_run(workspace, tasks=3)
     play(run, finished=2)
