@@ -19,3 +19,8 @@ def is_one_line(name: str) -> bool:
     if TURNS.intersection(name) or {"Cc", "Cs", "Zl", "Zp"}.intersection(kinds):
         return False
     return not name or any(kind[0] not in "CZ" for kind in kinds)
+
+
+def said_back(key: object) -> str:
+    """A field's name as an error may repeat it: cut, and without half a surrogate pair, which JSON lets through."""
+    return str(key)[:100].encode(errors="replace").decode()

@@ -17,6 +17,7 @@ from rest_framework.exceptions import ErrorDetail
 
 from console.fields import Dollars, RangedInteger, StrictString
 from console.models import Workspace
+from console.names import said_back
 from desktops import limits
 from desktops.models import State, TemplateVersion
 
@@ -59,8 +60,7 @@ class OpeningSerializer(serializers.Serializer[Any]):
         if isinstance(data, Mapping):
             for key in data:
                 if key not in self.fields:
-                    name = str(key)[:100].encode(errors="replace").decode()
-                    raise _wrong(name, "unknown_field", "There is no such field.")
+                    raise _wrong(said_back(key), "unknown_field", "There is no such field.")
         return super().to_internal_value(data)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ BODIES: list[tuple[str, bytes]] = [
     ("application/json", b"{"),
     ("application/json", b"\xff\xfe"),
     ("application/json", b'{"name": "\\ud800", "rounds": 1e999999}'),
+    ("application/json", b'{"\\ud800": 1}'),
     ("application/json", b'{"name": "a\\u0000b", "tasks": ["\\u0000"], "task_set": "\\u0000"}'),
     ("application/json", b'{"a": 1, "a": 2}'),
     ("application/json", b'{"rounds": NaN}'),

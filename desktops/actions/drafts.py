@@ -5,19 +5,23 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from desktops.models import Ask, DiscardedImage, TemplateVersion, Worker
+from desktops.models import Ask, DiscardedImage, Template, TemplateVersion, Worker
 
 # A worker may name an image only some time after it was made.
 UNNAMED: Final = timedelta(minutes=10)
 CLEAR_AT_ONCE: Final = 200  # rows a pass
 
 
+@transaction.atomic
 def drop(draft: TemplateVersion) -> None:
     """Its template goes too, if it has no other version."""
-    template = draft.template
+    template = Template.objects.select_for_update().get(
+        pk=draft.template_id
+    )  # no new version of it meanwhile
     if draft.digest:
         DiscardedImage.objects.update_or_create(
             workspace=template.workspace, digest=draft.digest, defaults={"discarded_at": timezone.now()}

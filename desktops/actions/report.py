@@ -65,6 +65,7 @@ def heartbeat(*, worker: Worker, connection: uuid.UUID, beat: messages.Heartbeat
         "last_seen_at": now,
         "connected": not beat.leaving,
         "left_at": now if beat.leaving else None,
+        "removed_at": None,  # it was not gone for good
         "disk_free_mb": beat.disk_free_mb,
     }
     if beat.images:

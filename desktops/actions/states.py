@@ -107,7 +107,9 @@ def reconcile(worker: Worker, held: Iterable[HeldState], *, limit_mb: int = 0) -
     known = {row.name: row for row in rows.filter(~Q(status=Status.GONE) | Q(name__in=named))}
     changed = [row for name, row in known.items() if _follow(row, named.get(name), now)]
     if changed:
-        State.objects.bulk_update(changed, ["status", "digest", "size_bytes", "used_at"])
+        State.objects.bulk_update(
+            changed, ["status", "digest", "size_bytes", "used_at", "made_at", "expires_at"]
+        )
     if unknown := [state for name, state in named.items() if name not in known]:
         _take_in(worker, unknown, now)
     total = sum(state.size_bytes for state in named.values())
@@ -125,6 +127,8 @@ def _follow(row: State, said: HeldState | None, now: datetime) -> bool:
     else:
         if row.status == Status.GONE:
             row.status = Status.HELD  # made again, or found again; what had been let go has expired
+            if row.origin in State.REMADE:
+                row.made_at, row.expires_at = min(said.made_at or now, now), None
         row.digest, row.size_bytes = said.digest, said.size_bytes
         if said.used_at and (row.used_at is None or said.used_at > row.used_at):
             row.used_at = min(said.used_at, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Max
@@ -98,11 +99,7 @@ def draft_from(hold: Hold, *, name: str, title: str = "", actor: Actor) -> Ask:
     """
     row = holds.locked(hold.pk)
     base = row.template_version
-    template, _ = Template.objects.get_or_create(
-        workspace=row.workspace,
-        name=name,
-        defaults={"title": title or name, "apps": base.template.apps},
-    )
+    template = _kept(row.workspace, name, {"title": title or name, "apps": base.template.apps})
     draft = TemplateVersion.objects.create(
         template=template,
         version=_next(template),
@@ -163,6 +160,17 @@ def _draft(version: TemplateVersion, actor: Actor, *, what: str) -> TemplateVers
     if row is None or row.status != TemplateVersion.Status.DRAFT:
         raise NotADraft
     return row
+
+
+def _kept(workspace: Workspace, name: str, defaults: dict[str, Any]) -> Template:
+    """The template of that name, made where there is none, and locked: its last draft may be discarded meanwhile."""
+    while True:
+        template, _ = Template.objects.get_or_create(workspace=workspace, name=name, defaults=defaults)
+        locked: Template | None = (
+            Template.objects.select_for_update(no_key=True).filter(pk=template.pk).first()
+        )
+        if locked is not None:
+            return locked
 
 
 def _next(template: Template) -> int:

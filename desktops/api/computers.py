@@ -51,8 +51,10 @@ class LabelSerializer(serializers.Serializer[Any]):
 
 
 class DraftSerializer(serializers.Serializer[Any]):
-    name = serializers.SlugField(
+    name = serializers.RegexField(
+        r"\A[a-z0-9]+(-[a-z0-9]+)*\Z",
         max_length=50,
+        error_messages={"invalid": "Use lower-case letters and digits, with single hyphens between them."},
         help_text="Of the template: an existing one gets its next version, a new one its first.",
     )
     title = Name(
@@ -286,7 +288,9 @@ class ComputerTemplateView(_Asking):
         )
 
     def made(self, ask: Ask) -> Any:
-        version = TemplateVersion.objects.select_related("template").get(asks=ask)
+        version = TemplateVersion.objects.select_related("template").filter(asks=ask).first()
+        if version is None:
+            raise Problem(status.HTTP_409_CONFLICT, "discarded", "This draft was made, and discarded since.")
         return TemplateVersionSerializer(version, context={"request": self.request}).data
 
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from console.models import Workspace
+from console.names import said_back
 from desktops.models import TemplateVersion
 from runs import limits
 from runs.models import Run, Task, TaskSet
@@ -136,9 +137,7 @@ class _Examination:
             if key not in FIELDS:
                 near = difflib.get_close_matches(str(key)[:100], FIELDS, n=1)
                 hint = f" Did you mean {near[0]}?" if near else ""
-                # Half a surrogate pair is JSON, and cannot be said back.
-                name = str(key)[:100].encode(errors="replace").decode()
-                self.refuse(name, "unknown_field", f"A run document has no such field.{hint}")
+                self.refuse(said_back(key), "unknown_field", f"A run document has no such field.{hint}")
                 if len(self.errors) >= MOST_ERRORS:
                     break
         kind = document.get("kind")

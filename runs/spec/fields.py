@@ -9,6 +9,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema_field, extend_sc
 from rest_framework import serializers
 
 from console.fields import Dollars, Name, RangedInteger, StrictString
+from console.names import said_back
 from runs import limits
 from runs.models import Run
 
@@ -116,7 +117,7 @@ class CapsSerializer(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):
-            unknown = {key: ["There is no such cap."] for key in data if key not in self.fields}
+            unknown = {said_back(key): ["There is no such cap."] for key in data if key not in self.fields}
             if unknown:
                 raise serializers.ValidationError(unknown, code="unknown_field")
         return super().to_internal_value(data)

@@ -80,6 +80,13 @@ def test_one_that_connects_again_is_back(worker: Worker, owner: User, secret_for
     assert Worker.objects.listed().get() == worker
 
 
+def test_one_that_was_only_silent_is_back_with_its_next_word(worker: Worker, owner: User) -> None:
+    Worker.objects.update(connection=(said := uuid.uuid4()))
+    remove_worker(worker, actor=Actor.person(owner))
+    report.heartbeat(worker=worker, connection=said, beat=messages.Heartbeat())
+    assert Worker.objects.listed().get() == worker
+
+
 def test_one_that_says_it_stops_has_left_until_it_says_more(worker: Worker) -> None:
     said = uuid.uuid4()
     Worker.objects.update(connection=said)

@@ -74,6 +74,16 @@ def test_what_is_found_again_is_kept_again(host: Worker) -> None:
     assert status(lost) == "held"
 
 
+def test_what_a_worker_makes_anew_stays_though_it_was_let_go_once(host: Worker) -> None:
+    warm = StateFactory(worker=host, origin="warm")
+    states.no_longer_wanted([warm])
+    states.reconcile(host, [])
+    states.reconcile(host, held(warm, made_at=timezone.now()))
+    one_pass()
+    assert status(warm) == "held"
+    assert warm.made_at > timezone.now() - timedelta(minutes=1)
+
+
 def test_it_is_to_be_forgotten_until_it_is_named_no_longer(host: Worker) -> None:
     kept, row = StateFactory(worker=host), StateFactory(worker=host)
     assert states.no_longer_wanted([row]) == 1

@@ -12,8 +12,10 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
+from console.actor import Actor
 from console.models import User, Workspace
-from desktops.models import Ask, Hold, LiveView
+from desktops.actions.templates import discard_draft
+from desktops.models import Ask, Hold, LiveView, TemplateVersion
 from tests.desktops.hands import answer, end, opened, start
 from tests.factories import HoldFactory, StateFactory, TemplateVersionFactory
 from tests.runs.paper_worker import PaperWorker
@@ -238,6 +240,20 @@ def test_a_template_version_is_a_draft_and_what_cannot_be_made_says_why(
     reply = post(client, document, address, **second)
     assert (reply.status_code, reply.json()["name"], reply.json()["status"]) == (201, "with-data", "draft")
     assert post(client, {"template": "with-data@1"}).json()["errors"][0]["code"] == "not_published"
+    discard_draft(TemplateVersion.objects.get(template__name="with-data"), actor=Actor.person(owner))
+    reply = post(client, document, address, **second)
+    assert (reply.status_code, reply.json()["code"]) == (409, "discarded")
+
+
+@pytest.mark.parametrize("name", ["OK", "_", "-", "1__", "a--b", "Z" * 50])
+def test_a_template_is_named_as_images_are(
+    api: Api, workspace: Workspace, owner: User, paper: PaperWorker, name: str
+) -> None:
+    hold = opened(workspace, owner)
+    start(paper, hold)
+    reply = post(api(*WRITE), {"name": name}, f"/v1/computers/{hold.pk}/template?wait=0")
+    assert (reply.status_code, [error["field"] for error in reply.json()["errors"]]) == (422, ["name"])
+    assert not Ask.objects.exists()
 
 
 @pytest.mark.parametrize("wait", ["-1", "31", "soon", ""])
