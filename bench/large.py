@@ -51,6 +51,8 @@ PAGES = (
     "rollouts/?task=made-up-100&status=error",
     "rollouts/?q=made-up-001",
     "rollouts/?q=777777",
+    "forks/",
+    "forks/?page=1000",
     "computers/",
     "computers/?worker=made-up-3&before=700000",
     "metrics/",
@@ -74,6 +76,7 @@ LISTS = (
     "/attempts?outcome=fail&verifier=valid&status=done",
     "/attempts?outcome=none",
     "/attempts?task=made-up-100&verifier=invalid",
+    "/prefixes",
     "/events?limit=200",
     "/events?after=5000000&limit=200",
     "/events?kind=try_failed&kind=run_status",
@@ -127,7 +130,7 @@ def _find() -> _Large | None:
     from runs.models import Run
 
     run = Run.objects.filter(
-        planned=limits.LARGEST_RUN, created_via="make_large_run", status="completed"
+        planned=limits.LARGEST_RUN, created_via="make_large_run", status="completed", done__gt=0
     ).first()
     if run is None:
         return None
