@@ -6,7 +6,7 @@ import pytest
 from console.actor import Actor
 from console.models import User, Workspace
 from runs.actions.create import create_run
-from runs.models import Run
+from runs.models import Run, Task
 from tests.factories import document
 from tests.runs.paper_worker import PaperWorker
 
@@ -26,3 +26,19 @@ def new_run(workspace: Workspace, owner: User, material: dict[str, Any]) -> Call
 @pytest.fixture
 def worker(workspace: Workspace, owner: User, material: dict[str, Any]) -> PaperWorker:
     return PaperWorker(workspace, owner)
+
+
+@pytest.fixture
+def forking_worker(workspace: Workspace, owner: User, material: dict[str, Any]) -> PaperWorker:
+    """One that can save desktops, with room for all that a forking run plays at once; its tasks take five clicks."""
+    Task.objects.update(recipe=[{"action": "click", "x": 10, "y": 20}] * 5)
+    return PaperWorker(workspace, owner, slots=8, can_fork=True)
+
+
+@pytest.fixture
+def forking(new_run: Callable[..., Run]) -> Callable[..., Run]:
+    def make(**changes: Any) -> Run:
+        asked = {"tasks": ["task-1"], "fork_copies": 4, "prefix_steps": 3, **changes}
+        return new_run(**asked)
+
+    return make
