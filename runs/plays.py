@@ -74,18 +74,17 @@ class Play(ABC):
         one.setup_seconds, one.setup_screenshot = record.seconds, record.screenshot
         write(self.run, one, "setup_seconds", "setup_screenshot")
         if record.from_state:
-            self.started_from(assignment, record.from_state, record.at)
+            self.started_from(assignment, record.from_state)
         self.seen(record.screenshot)
         said = events.SetupDone(seconds=record.seconds, steps=record.steps, from_state=record.from_state)
         self.say(said, record.at)
 
-    def started_from(self, assignment: Assignment, name: str, at: datetime) -> None:
+    def started_from(self, assignment: Assignment, name: str) -> None:
         """Which saved desktop it was, by name and digest: the name may be given to another one later."""
         one = self.try_row
         known = State.objects.filter(worker=assignment.worker_id, name=name).values_list("digest", flat=True)
         one.from_state, one.from_digest = name[:120], known.first() or ""
         write(self.run, one, "from_state", "from_digest")
-        states.state_used(assignment.worker, name, at=at)
 
     def state_saved(
         self, assignment: Assignment, record: protocol.StateSaved, computer: Computer | None
@@ -188,7 +187,7 @@ class AttemptPlay(Play):
     def _forked(self, assignment: Assignment, item: protocol.Forked, computer: Computer | None) -> None:
         if computer is None:
             raise BadRecord("There is no such computer.")
-        self.started_from(assignment, item.state, item.at)
+        self.started_from(assignment, item.state)
         self.attempt.steps = self.run.spec["prefix_steps"]
         write(self.run, self.attempt, "steps")
         said = events.Forked(state=item.state, differences=item.differences, seconds=item.seconds)

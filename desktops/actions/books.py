@@ -20,6 +20,7 @@ from django.utils import timezone
 from console.actions.budgets import cost_of, settle
 from console.bulk import columns_of, insert_rows, update_rows
 from console.models import Budget, LedgerEntry, Workspace
+from desktops.actions.states import started_from
 from desktops.handlers import BadRecord
 from desktops.models import Assignment, Computer, TemplateVersion
 from desktops.protocol import attempt as protocol
@@ -53,6 +54,7 @@ class Books:
         self._orders: dict[uuid.UUID, tuple[dict[str, Any], str | None]] = {}
         self._versions: dict[tuple[Any, ...], TemplateVersion] = {}
         self._made: dict[uuid.UUID, Computer] = {}
+        self._from: dict[tuple[uuid.UUID, str], list[datetime]] = {}  # worker, saved desktop → starts of it
         self._changed: dict[uuid.UUID, Computer] = {}
         self._opened: list[LedgerEntry] = []
         self._settled: list[LedgerEntry] = []
@@ -94,6 +96,8 @@ class Books:
         self.computers[pk] = self._made[pk] = computer
         self._entries[pk] = entry
         self._opened.append(entry)
+        if record.from_state:
+            self._from.setdefault((assignment.worker_id, record.from_state), []).append(started_at)
         return computer
 
     def ready(self, computer: Computer, record: protocol.ComputerReady) -> None:
@@ -141,6 +145,8 @@ class Books:
     def write(self) -> None:
         insert_rows(Computer, [columns_of(computer) for computer in self._made.values()])
         insert_rows(LedgerEntry, [columns_of(entry) for entry in self._opened])
+        for (worker, name), starts in sorted(self._from.items()):
+            started_from(worker, name, times=len(starts), at=max(starts))
         changed = [computer for pk, computer in self._changed.items() if pk not in self._made]
         update_rows(changed, ["ready_at", "ready_seconds", "stopped_at", "stop_reason"])
         update_rows(self._settled, ["settled_at", "seconds", "cost"])

@@ -30,7 +30,6 @@ from . import lease
 from .drafts import drop
 from .pins import pin
 from .rates import rates_for
-from .states import state_used
 
 KIND: Final = "computer"
 S, Reason = Hold.Status, Hold.Reason
@@ -112,8 +111,6 @@ def ready(hold: Hold) -> None:
     if hold.status == S.STARTING:
         hold.status, hold.last_used_at = S.READY, now
         hold.save(update_fields=["status", "last_used_at"])
-    if hold.state is not None:
-        state_used(hold.state.worker, hold.state.name, at=now)
     ring(f"workspace.{hold.workspace.slug}")
 
 

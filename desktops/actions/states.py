@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, Value
+from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from console.actions.audit import record as audit
@@ -89,10 +90,10 @@ def state_saved(
     return state
 
 
-def state_used(worker: Worker, name: str, *, at: datetime) -> None:
-    """A desktop was started from it."""
-    used = min(at, timezone.now())
-    State.objects.filter(worker=worker, name=name).update(uses=F("uses") + 1, used_at=used)
+def started_from(worker: uuid.UUID, name: str, *, times: int, at: datetime) -> None:
+    """So many desktops were started from it, the last of them then."""
+    rows = State.objects.filter(worker=worker, name=name)
+    rows.update(uses=F("uses") + times, used_at=Greatest("used_at", Value(at)))
 
 
 @transaction.atomic

@@ -107,6 +107,9 @@ class ComputerStarted(_Record):
     image_id: str = Field(
         default="", pattern=r"^(sha256:[0-9a-f]{64})?\z", description="Of the very image it was made of."
     )
+    from_state: str = Field(
+        default="", max_length=120, description="Name of the saved desktop it came from; empty: a cold start."
+    )
 
 
 class ComputerReady(_Record):

@@ -175,6 +175,7 @@ class Session(ABC):
             engine=self._engine_name,
             engine_ref=computer.ref,
             image_id=computer.image_id,
+            from_state=computer.started_from,
         )
         self._recorder.record(self._unrecorded)
         self._unrecorded = None

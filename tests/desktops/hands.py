@@ -37,9 +37,11 @@ def start(paper: PaperWorker, hold: Hold) -> str:
     one_pass()
     paper.beat()
     computer = str(uuid.uuid4())
+    assignment = assignment_of(hold)
+    saved = assignment.payload["state"]
     paper.say(
-        assignment_of(hold),
-        {"kind": "computer_started", "computer": computer, "engine": "fake"},
+        assignment,
+        {"kind": "computer_started", "computer": computer, "engine": "fake", "from_state": saved},
         {"kind": "computer_ready", "computer": computer, "seconds": 0.4},
     )
     hold.refresh_from_db()

@@ -18,7 +18,7 @@ from runs import tallies
 from runs.actions.create import create_run
 from runs.models import Attempt, Event, Run, Step
 from runs.supervisor import one_pass
-from tests.factories import document, sha256
+from tests.factories import StateFactory, document, sha256
 from tests.runs.paper_worker import PaperWorker
 
 pytestmark = pytest.mark.django_db
@@ -107,6 +107,20 @@ def test_whole_attempts_of_several_assignments_in_one_report(worker: PaperWorker
     ]
     assert LedgerEntry.objects.filter(settled_at__isnull=False).count() == 2
     assert tallies.differences() == []
+
+
+def test_each_start_of_a_ready_desktop_is_counted_once(worker: PaperWorker) -> None:
+    warm = StateFactory(worker=worker.worker, origin="warm")
+    starts = [
+        (one, {"kind": "computer_started", "computer": str(uuid.uuid4()), "engine": "fake", "at": NOW})
+        for one in worker.offered()
+    ]
+    for _, record in starts:
+        record["from_state"] = warm.name
+    for _ in range(2):
+        say(worker, *starts)
+    warm.refresh_from_db()
+    assert (warm.uses, warm.used_at.isoformat()) == (2, NOW.replace("Z", "+00:00"))
 
 
 def test_more_steps_are_no_more_statements(worker: PaperWorker, run: Run) -> None:

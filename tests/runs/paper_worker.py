@@ -86,12 +86,13 @@ class PaperWorker:
             worker=self.worker, connection=self.connection, report=messages.Report(items=items)
         )
 
-    def start(self, assignment: Assignment, *, seconds_ago: float = 0) -> str:
+    def start(self, assignment: Assignment, *, seconds_ago: float = 0, from_state: str = "") -> str:
+        started = {"kind": "computer_started", "engine": "fake", "from_state": from_state}
         computer = str(uuid.uuid4())
         at = (timezone.now() - timedelta(seconds=seconds_ago)).isoformat()
         self.say(
             assignment,
-            {"kind": "computer_started", "computer": computer, "engine": "fake", "at": at},
+            {**started, "computer": computer, "at": at},
             {"kind": "computer_ready", "computer": computer, "seconds": 0.4},
             {"kind": "setup_done", "seconds": 0.1, "steps": 0, "screenshot": SHOT},
         )
@@ -168,15 +169,15 @@ class PaperWorker:
         self, assignment: Assignment, reward: float = 1.0, *, differences: Sequence[str] = ()
     ) -> None:
         """An attempt that starts from what was saved; with differences it is no fork, and has no verdict."""
-        computer = str(uuid.uuid4())
+        computer, saved = str(uuid.uuid4()), assignment.payload["fork"]["state"]
         self.say(
             assignment,
-            {"kind": "computer_started", "computer": computer, "engine": "fake"},
+            {"kind": "computer_started", "computer": computer, "engine": "fake", "from_state": saved},
             {"kind": "computer_ready", "computer": computer, "seconds": 0.2},
             {
                 "kind": "forked",
                 "computer": computer,
-                "state": assignment.payload["fork"]["state"],
+                "state": saved,
                 "differences": list(differences),
                 "seconds": 0.1,
             },

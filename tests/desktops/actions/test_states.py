@@ -146,12 +146,14 @@ def test_a_name_that_is_not_ours_is_refused(host: Worker) -> None:
 
 
 def test_uses_are_counted(host: Worker) -> None:
-    row = StateFactory(worker=host)
-    for _ in range(3):
-        states.state_used(host, row.name, at=timezone.now())
+    row, now = StateFactory(worker=host), timezone.now()
+    other = StateFactory(name=row.name)  # of another worker
+    for times, at in ((3, now), (1, now - timedelta(hours=1))):
+        states.started_from(host.pk, row.name, times=times, at=at)
     row.refresh_from_db()
-    assert row.uses == 3
-    assert row.used_at
+    other.refresh_from_db()
+    assert (row.uses, row.used_at) == (4, now)
+    assert (other.uses, other.used_at) == (0, None)
 
 
 @pytest.mark.parametrize(

@@ -148,10 +148,12 @@ def test_a_setup_is_played_once_and_saved_for_the_next(table):
     cold = table.play(task=task, setup_state="setup-1")
     assert kinds(cold)[:5] == [*START, "setup_done", "state_saved", "step"]
     assert (one(cold, "setup_done").steps, one(cold, "setup_done").from_state) == (1, "")
+    assert one(cold, "computer_started").from_state == ""
     assert (one(cold, "state_saved").name, one(cold, "state_saved").attestation) == ("setup-1", None)
     warm = table.play(task=task, setup_state="setup-1")
     assert kinds(warm)[:4] == [*START, "setup_done", "step"]
     assert (one(warm, "setup_done").steps, one(warm, "setup_done").from_state) == (0, "setup-1")
+    assert one(warm, "computer_started").from_state == "setup-1"
     assert [one(records, "verdict").reward for records in (cold, warm)] == [1, 1]
 
 

@@ -96,6 +96,7 @@ def test_what_was_saved_and_started_from_is_on_record(new_run: NewRun, worker: P
     first, second = worker.offered()
     name = first.payload["setup_state"]
     digest = worker.save(first, worker.start(first), name=name)
+    worker.start(second, from_state=name)
     worker.say(
         second,
         {
