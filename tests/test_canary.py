@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from arro3.io import read_parquet
 from django.conf import settings as conf
 from django.db import connection
 from django.test import Client
@@ -22,6 +23,7 @@ from console.actions.webhooks import add_webhook
 from console.actor import Actor
 from console.models import Blob, Scope, User, Workspace
 from console.redaction import MARK, RedactingFormatter
+from runs import exports
 from runs.actions.material import store_task_set
 from runs.models import Run
 from runs.supervisor import one_pass
@@ -258,7 +260,7 @@ def in_tables(planted: Planted) -> dict[tuple[str, str], set[str]]:
 
 def readable(api: APIClient, run: Run) -> Iterator[tuple[str, bytes]]:
     """Whatever the API gives out by itself, from its own document."""
-    ids, known = real_ids(run), {"name": "basics", "form": "jsonl", "number": "1"}
+    ids, known = real_ids(run), {"name": "basics", "number": "1"}
     for path, methods in (
         api.get("/v1/schema", HTTP_ACCEPT="application/vnd.oai.openapi+json").json()["paths"].items()
     ):
@@ -267,9 +269,17 @@ def readable(api: APIClient, run: Run) -> Iterator[tuple[str, bytes]]:
         ):  # pictures, which are looked at by themselves
             continue
         names = {**known, "id": ids.get(path.split("/")[2], "")}
-        reply = api.get(re.sub(r"\{(\w+)\}", lambda found: names[found[1]], path))  # noqa: B023
-        assert reply.status_code == 200, path
-        yield path, b"".join(reply)
+        for form in exports.FORMATS if "{form}" in path else ("",):
+            address = re.sub(r"\{(\w+)\}", lambda found: {**names, "form": form}[found[1]], path)  # noqa: B023
+            reply = api.get(address)
+            assert reply.status_code == 200, address
+            yield address, unpacked(b"".join(reply)) if form == "parquet" else b"".join(reply)
+
+
+def unpacked(parquet: bytes) -> bytes:
+    """Every cell of it, which the file itself holds compressed."""
+    table = read_parquet(io.BytesIO(parquet)).read_all()
+    return repr({name: table.column(name).to_pylist() for name in table.column_names}).encode()
 
 
 def test_no_planted_secret_is_kept_or_shown(
@@ -303,8 +313,11 @@ def test_no_planted_secret_is_kept_or_shown(
             assert not planted.found_in(page.body.decode(errors="replace")), page.address
     assert shown > 50
     bearer = APIClient(HTTP_AUTHORIZATION=f"Bearer {_token(workspace, owner, 'reader', *READING)}")
-    for path, body in readable(bearer, run):
+    given = dict(readable(bearer, run))
+    for path, body in given.items():
         assert not planted.found_in(body.decode(errors="replace")), path
+    files = {form: given[f"/v1/runs/{run.pk}/attempts.{form}"].decode() for form in exports.FORMATS}
+    assert all(MARK in text for text in files.values())  # it was there, and went
     export = b"".join(client_for(owner).get(f"/w/lab/runs/{run.number}/attempts.csv")).decode()
     assert MARK in export  # it was there, and went
 
