@@ -23,6 +23,7 @@ from console.actions.workspaces import NotAllowed, require_manager
 from console.actor import Actor
 from console.doorbell import ring
 from console.models import Workspace
+from console.spending import cost_by_now
 from desktops.models import Ask, Assignment, Computer, Hold, LiveView, State, TemplateVersion, Worker
 from desktops.protocol.hold import HoldOrder
 
@@ -176,12 +177,12 @@ def _give_up(hold: Hold, at: datetime) -> None:
 
 
 def cost_so_far(hold: Hold) -> Decimal:
-    """Of its desktop, up to now while it is there. With budget, assignment and computer loaded: no query."""
+    """Of its desktop, by now while it is there. With budget, assignment and computer loaded: no query."""
     budget, computer = hold.budget, hold.computer
     if computer is None or hold.assignment is None or computer.stopped_at is not None:
         return budget.spent
-    seconds = max(Decimal(0), Decimal((timezone.now() - computer.started_at).total_seconds()))
-    return min(cost_of(seconds, hold.assignment.rate_usd_per_hour), budget.reserved)
+    cost = cost_by_now(computer.started_at, hold.assignment.rate_usd_per_hour, timezone.now())
+    return min(cost, budget.reserved)
 
 
 def out_of_money(hold: Hold) -> tuple[str, str]:
