@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import tempfile
 import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from .guest_client import Guest, GuestError, GuestRefused, GuestWaitedInVain, Lo
 from .hold import Hold, NotNow
 from .policies.base import Observation
 from .recorder import Recorder
+from .setups import PATIENCE_SECONDS, worth_waiting_for
 from .spool import SpoolFull
 from .states import States
 from .task import Task
@@ -75,6 +78,7 @@ class Session(ABC):
         self._unrecorded: records.ComputerStarted | None = None  # exists, and the spool does not know yet
         self._lock = threading.Lock()
         self._ending: Ending | None = None
+        self._go_on = threading.Event()  # there is nothing to wait for before a desktop is started
         self._phase = Phase.STARTING
 
     @abstractmethod
@@ -115,6 +119,7 @@ class Session(ABC):
             if self._ending is None:
                 self._ending = Ending(detail, reason)
             computer = self._computer
+        self._go_on.set()
         if computer is not None:
             threading.Thread(target=_break_off, args=(computer,), name="break-off", daemon=True).start()
 
@@ -190,14 +195,41 @@ class Session(ABC):
     def _begin(self, task: Task, folder: Path) -> tuple[Computer, Observation]:
         """A desktop with the task's setup: from the saved one that had it, or set up now and then saved as that."""
         name = self._setup_state
-        computer = self._start_set_up(name, folder) if name else None
-        if computer is not None:
-            return computer, self._set_up(task, computer.guest, folder, name)
-        computer = self._start()
-        seen = self._set_up(task, computer.guest, folder)
-        if name:
-            self._save_set_up(computer, name, folder)
-        return computer, seen
+        if not name:
+            computer = self._start()
+            return computer, self._set_up(task, computer.guest, folder)
+        with self._in_turn(name, task):
+            set_up = self._start_set_up(name, folder)
+            if set_up is None:
+                computer = self._start()
+                seen = self._set_up(task, computer.guest, folder)
+                self._save_set_up(computer, name, folder)
+                return computer, seen
+        return set_up, self._set_up(task, set_up.guest, folder, name)
+
+    @contextlib.contextmanager
+    def _in_turn(self, name: str, task: Task) -> Iterator[None]:
+        """Not while another order here is about to save what this one can start from. The first one is that other."""
+        setups, worth = self._states.setups, worth_waiting_for(task.setup)
+        if not worth or self._is_saved(name):
+            yield
+        elif setups.begin(name, self._go_on):
+            try:
+                yield
+            finally:
+                setups.end(name, in_vain=self._ending is None and not self._is_saved(name))
+        else:
+            if not self._go_on.wait(PATIENCE_SECONDS):
+                log.info("%s has waited long enough for another's setup, and sets up for itself", self)
+            self._check_ending()
+            yield
+
+    def _is_saved(self, name: str) -> bool:
+        try:
+            return self._states.has(name)
+        except EngineError as error:  # whoever starts from it finds out, and sets up for itself
+            log.info("%s cannot see what is saved: %s", self, error)
+            return False
 
     def _start_set_up(self, name: str, folder: Path) -> Computer | None:
         """Started from the saved desktop of that name; None, with nothing started, where that cannot be."""

@@ -22,6 +22,7 @@ from desktops.protocol.messages import HeldState
 
 from .computer import MADE_ANEW, Computer
 from .engine.base import Engine, EngineError, SavedState, SavingEngine
+from .setups import Setups
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class States:
         self._lock = threading.Lock()
         self._saving: set[str] = set()
         self._used: Counter[str] = Counter()
+        self.setups = Setups()
 
     @property
     def limit_mb(self) -> int:

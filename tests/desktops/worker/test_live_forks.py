@@ -219,6 +219,23 @@ def test_unsaved_work_is_on_each_copy_and_then_they_part(
     assert found == [app.found(word) for word in COPIES]
 
 
+def test_of_attempts_that_begin_at_once_one_sets_up_and_the_others_start_from_that(
+    table: Table, image: Callable[[str], str]
+) -> None:
+    editor = APPS["editor"]
+    common = {
+        "template": {"name": editor.template, "version": 1, "digest": image(editor.template)},
+        "task": task(editor),
+        "setup_state": "setup-1",
+    }
+    attempts = [table.made(**common, recipe=[{"action": "done"}]) for _ in range(3)]
+    with ThreadPoolExecutor(3) as at_once:
+        list(at_once.map(lambda attempt: attempt.run(), attempts))
+    played = [table.records(number) for number in range(3)]
+    assert [records[-1].ok for records in played] == [True] * 3
+    assert sorted(one(records, "setup_done").from_state for records in played) == ["", "setup-1", "setup-1"]
+
+
 # ── ends in the middle ──────────────────────────────────────────────────────────────────────────────────────────
 
 
