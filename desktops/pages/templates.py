@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from django.contrib import messages
 from django.db.models import Count, Max, Min
-from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from console.actor import Actor
 from console.models import Workspace
@@ -111,25 +111,43 @@ def _draft_or_404(workspace: Workspace, name: str, version: int) -> TemplateVers
     return found
 
 
+def _ask(request: WorkspaceRequest, draft: TemplateVersion, word: str) -> HttpResponse:
+    """Whether it is meant: neither can be undone."""
+    if draft.status != TemplateVersion.Status.DRAFT:
+        messages.info(request, str(NotADraft()))
+        return _back_to(draft, request)
+    context = {"version": draft, "word": word, "form": f"desktops/template_{word.lower()}_form.html"}
+    return render(request, "desktops/template_ask.html", context)
+
+
+def _back_to(version: TemplateVersion, request: WorkspaceRequest) -> HttpResponse:
+    page = reverse("template", args=[request.workspace.slug, version.template.name])
+    return redirect(f"{page}?version={version.version}")
+
+
 @workspace_page
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @managers_only
-def publish(request: WorkspaceRequest, name: str, version: int) -> HttpResponseRedirect:
+def publish(request: WorkspaceRequest, name: str, version: int) -> HttpResponse:
     draft = _draft_or_404(request.workspace, name, version)
+    if request.method != "POST":
+        return _ask(request, draft, "Publish")
     try:
         published = publish_draft(draft, actor=Actor.person(request.user))
     except (NotADraft, NotMadeYet) as why:
         messages.warning(request, str(why))
     else:
         messages.success(request, f"{published} is published: every member may run it, and it never changes.")
-    return redirect(f"{reverse('template', args=[request.workspace.slug, name])}?version={version}")
+    return _back_to(draft, request)
 
 
 @workspace_page
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @managers_only
-def discard(request: WorkspaceRequest, name: str, version: int) -> HttpResponseRedirect:
+def discard(request: WorkspaceRequest, name: str, version: int) -> HttpResponse:
     draft = _draft_or_404(request.workspace, name, version)
+    if request.method != "POST":
+        return _ask(request, draft, "Discard")
     try:
         discard_draft(draft, actor=Actor.person(request.user))
     except (NotADraft, NotMadeYet) as why:

@@ -100,8 +100,8 @@ PAGES: Final[dict[str, Page]] = {
     # material
     "template-list": sees(MEMBERS),
     "template": sees(MEMBERS),
-    "template-publish": does(MANAGERS),
-    "template-discard": does(MANAGERS),
+    "template-publish": Page(MANAGERS, MANAGERS),
+    "template-discard": Page(MANAGERS, MANAGERS),
     "computer-list": sees(MEMBERS),
     "computer-new": Page(MEMBERS, MEMBERS, {"start": "template:basic@1"}),
     "computer": sees(MEMBERS),

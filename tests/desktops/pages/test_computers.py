@@ -234,6 +234,9 @@ def test_a_draft_is_made_published_and_can_be_opened(
         assert word in page
     assert "An admin or owner publishes it." in text(mia, "templates/with-data/")
     assert mia.post("/w/lab/templates/with-data/1/publish/").status_code == 403
+    assert "Publish with-data@1?" in text(adam, "templates/with-data/1/publish/")
+    assert "This cannot be undone" in text(adam, "templates/with-data/1/publish/")
+    assert TemplateVersion.objects.get(template__name="with-data").status == "draft"
     assert "is published" in adam.post("/w/lab/templates/with-data/1/publish/", follow=True).content.decode()
     assert "Every member of Lab" in text(mia, "templates/with-data/")
     assert "with-data@1 — With data, $0.06 an hour<" in text(mia, "computers/new/")
@@ -248,6 +251,7 @@ def test_a_draft_is_discarded(
     start(paper, hold)
     client_for(member).post(f"/w/lab/computers/{hold.pk}/template/", {"name": "mine"})
     answer(paper, Ask.objects.get())
+    assert "Discard mine@1?" in text(client_for(admin), "templates/mine/1/discard/")
     page = client_for(admin).post("/w/lab/templates/mine/1/discard/", follow=True).content.decode()
     assert "The draft mine@1 is discarded." in page
     assert text(client_for(admin), "templates/mine/", 404)
