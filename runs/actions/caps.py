@@ -70,13 +70,13 @@ def locked(run: Run) -> Run:
     return row
 
 
-def require_may_change(run: Run, actor: Actor) -> None:
+def require_may_change(run: Run, actor: Actor, refusal: type[MayNotChange] = MayNotChange) -> None:
     """The rule of who may: as for cancelling."""
     if actor.kind in ("operator", "system"):
         return
     membership = Membership.objects.filter(workspace=run.workspace, user=actor.user).first()
     if membership is None or not may_cancel(run, membership):
-        raise MayNotChange
+        raise refusal
 
 
 def set_caps(

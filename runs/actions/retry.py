@@ -26,7 +26,7 @@ from runs.events import AttemptsRetried, RunReopened, append
 from runs.models import Attempt, Run
 from runs.spec import FieldError
 
-from .caps import CapsRejected, locked, require_may_change, set_caps
+from .caps import CapsRejected, MayNotChange, locked, require_may_change, set_caps
 from .transitions import move_run
 
 WITHOUT_VERDICT: Final = Q(status=Attempt.Status.ERROR) | Q(
@@ -40,6 +40,10 @@ class CannotRetry(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class MayNotRetry(MayNotChange):
+    """Only its creator, admins and owners may have a run's attempts tried again."""
 
 
 @transaction.atomic
@@ -57,10 +61,10 @@ def retry_invalid(
     3. The new caps, and whether money and time are left at all.
     4. The attempts in one statement; the run's counters by what it changed.
 
-    Raises MayNotChange, CannotRetry, CapsRejected; then nothing has changed.
+    Raises MayNotRetry, CannotRetry, CapsRejected; then nothing has changed.
     """
     row = locked(run)
-    require_may_change(row, actor)
+    require_may_change(row, actor, MayNotRetry)
     _refuse_what_cannot_go_on(row)
     found = _found(row)
     if row.is_terminal:

@@ -15,9 +15,9 @@ from console.api.idempotency import KEY, once
 from console.api.problems import Problem
 from console.api.views import WorkspaceView
 from console.models import Scope
-from runs.actions.caps import CapsRejected, MayNotChange
+from runs.actions.caps import CapsRejected
 from runs.actions.create import create_run
-from runs.actions.retry import CannotRetry, retry_invalid
+from runs.actions.retry import CannotRetry, MayNotRetry, retry_invalid
 from runs.models import Run
 from runs.spec import CapsSerializer, SpecRejected
 
@@ -82,6 +82,6 @@ class RunRetryView(WorkspaceView):
             raise rejected(error) from error
         except CannotRetry as error:
             raise Problem(status.HTTP_409_CONFLICT, error.code, str(error)) from error
-        except MayNotChange as error:
+        except MayNotRetry as error:
             raise Problem(status.HTTP_403_FORBIDDEN, "may_not_retry", str(error)) from error
         return Response(RunDetailSerializer(run_or_404(self.workspace, run.pk)).data)

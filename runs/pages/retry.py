@@ -13,8 +13,8 @@ from django.views.decorators.http import require_http_methods
 from console.actor import Actor
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from runs import scoring
-from runs.actions.caps import CapsRejected, MayNotChange
-from runs.actions.retry import CannotRetry, retry_invalid
+from runs.actions.caps import CapsRejected
+from runs.actions.retry import CannotRetry, MayNotRetry, retry_invalid
 from runs.actions.stop import may_cancel
 from runs.pages.caps import typed_caps
 from runs.pages.frame import never_stored, render_tab
@@ -50,7 +50,7 @@ def retry(request: WorkspaceRequest, number: int) -> HttpResponse:
         return page(422, typed=typed, errors=errors, wrong=errors.get("", ""))
     except CannotRetry as refused:
         messages.info(request, str(refused))
-    except MayNotChange as refused:
+    except MayNotRetry as refused:
         raise PermissionDenied(str(refused)) from refused
     else:
         them = "It is" if count == 1 else f"All {count:,} are"

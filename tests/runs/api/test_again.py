@@ -92,4 +92,6 @@ def test_who_may_not(api: Api, broken: Run, member: User, outsider: User, other_
         assert api("runs:read").post(address).status_code == 403
         assert api(user=outsider, workspace=other_workspace).post(address).status_code == 404
         assert api().get(address).status_code == 405
-    assert api(user=member).post(f"/v1/runs/{broken.pk}/retry-invalid").json()["code"] == "may_not_retry"
+    refused = api(user=member).post(f"/v1/runs/{broken.pk}/retry-invalid").json()
+    assert refused["code"] == "may_not_retry"
+    assert refused["detail"] == "Only its creator, admins and owners may have a run's attempts tried again."
