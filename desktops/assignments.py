@@ -87,7 +87,8 @@ class HoldBatch:
             reason, detail = holds.out_of_money(hold)
         else:
             named = [REASONS[one] for one in said if one in REASONS]
-            reason, detail = (named or [Reason.WORKER_FAULT])[0], record.detail
+            reason = (named or [Reason.WORKER_FAULT])[0]
+            detail = "" if record.stopped else record.detail  # that it was told to is known already
         holds.end(hold, at=timezone.now(), reason=reason, detail=detail)
 
 
