@@ -13,9 +13,10 @@ import logging
 import uuid
 from typing import Any
 
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.db import DataError, IntegrityError, InterfaceError, OperationalError
+from django.db import DataError, IntegrityError, InterfaceError, OperationalError, connections
 from django.urls import path
 from django.utils import timezone
 from pydantic import ValidationError
@@ -48,6 +49,14 @@ def token_of(header: bytes, scope: Scope = Scope.WORKERS_CONNECT) -> Token | Non
 
 class WorkerConsumer(AsyncWebsocketConsumer):
     worker: Worker | None = None
+
+    async def __call__(self, *arguments: Any) -> None:
+        """In a thread of its own for the database: one worker's wait, for a lock or a disk, is no other's."""
+        async with ThreadSensitiveContext():
+            try:
+                await super().__call__(*arguments)
+            finally:
+                await sync_to_async(connections.close_all)()
 
     async def connect(self) -> None:
         headers = dict(self.scope["headers"])

@@ -125,10 +125,13 @@ def may_return(assignment: Assignment) -> bool:
     """Whether a quiet worker's work is better left to it: it plays on without us, and may bring its verdict yet.
 
     Only as long as its desktop is paid for, it was not told to stop, its worker has not come back without it, and
-    nobody else is free to begin it anew.
+    nobody else is free to begin it anew. One that was not taken yet stays offered to a worker that is heard: on a busy
+    machine it takes its time.
     """
-    if assignment.status != Assignment.Status.HELD or assignment.paid_until < timezone.now():
+    if assignment.status == Assignment.Status.STOPPING or assignment.paid_until < timezone.now():
         return False
+    if assignment.status == Assignment.Status.OFFERED:
+        return assignment.worker.is_connected
     heard = assignment.worker.last_seen_at
     came_back = heard is not None and heard > assignment.lease_until
     anew = handler_for(assignment.kind).begins_anew and _somebody_else(assignment)

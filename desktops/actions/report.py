@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db import transaction
+from django.db import connections, transaction
 from django.utils import timezone
 
 from console.models import Token
@@ -59,7 +59,12 @@ def disconnect(*, worker: Worker, connection: uuid.UUID) -> None:
 
 @transaction.atomic
 def heartbeat(*, worker: Worker, connection: uuid.UUID, beat: messages.Heartbeat) -> None:
-    """Extend the leases it names; one that is leaving gets no more. Raises Superseded."""
+    """Extend the leases it names; one that is leaving gets no more. Raises Superseded.
+
+    Does not wait for the disk: after a crash of the database's machine the next one says the same again.
+    """
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SET LOCAL synchronous_commit TO off")
     now = timezone.now()
     facts = {
         "last_seen_at": now,

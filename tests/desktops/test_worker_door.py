@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from channels.db import database_sync_to_async
 from channels.testing import WebsocketCommunicator
@@ -15,9 +16,10 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from console.actor import Actor
+from console.doorbell import connection_arguments
 from console.models import User, Workspace
 from desktops.actions import report
-from desktops.models import Assignment
+from desktops.models import Assignment, Worker
 from desktops.protocol import messages
 from runs.actions.create import create_run
 from runs.actions.stop import cancel_run
@@ -321,6 +323,30 @@ async def test_a_nul_in_what_a_desktop_held_is_kept_as_a_mark(
     await welcomed.send_json_to({"type": "report", "items": [{"number": 1, **about, "record": verdict}]})
     assert await welcomed.receive_json_from(5) == {"type": "acknowledge", "applied": 1}
     assert await run.attempts.filter(outcome="success").aexists()
+
+
+async def test_a_worker_that_must_wait_keeps_no_other_waiting(
+    welcomed: WebsocketCommunicator, dial: Callable[..., WebsocketCommunicator], workspace: Workspace
+) -> None:
+    other = dial()
+    await other.connect()
+    await other.send_json_to(hello(name="other", instance=str(uuid.uuid4())))
+    assert (await other.receive_json_from(5))["type"] == "welcome"
+    report = {
+        "type": "report",
+        "items": [
+            {"number": 1, "assignment": str(uuid.uuid4()), "epoch": 1, "record": {"kind": "verifying"}}
+        ],
+    }
+    key = await Worker.objects.values_list("pk", flat=True).aget(workspace=workspace, name="door")
+    with psycopg.connect(**connection_arguments()) as link:  # until its transaction ends
+        link.execute("SELECT 1 FROM desktops_worker WHERE id = %s FOR UPDATE", [key])
+        await welcomed.send_json_to(report)
+        assert await welcomed.receive_nothing(0.5)
+        await other.send_json_to(report)
+        assert (await other.receive_json_from(5))["code"] == "unknown_assignment"
+    assert (await welcomed.receive_json_from(5))["code"] == "unknown_assignment"
+    await other.disconnect()
 
 
 async def test_a_worker_is_sent_away_to_dial_again_while_the_database_is_away(

@@ -108,7 +108,15 @@ def playing(
         ThreadPoolExecutor(AT_ONCE, thread_name_prefix="scenario") as pool,
     ):
         order = sorted(asked, key=lambda name: -asked[name].seconds)
-        yield {name: pool.submit(asked[name].play, rig) for name in order}
+        yield {name: pool.submit(_play, asked[name], rig) for name in order}
+
+
+def _play(scenario: Scenario, rig: Rig) -> Any:
+    try:
+        return scenario.play(rig)
+    except BaseException as failure:
+        failure.add_note(rig.last_words())
+        raise
 
 
 @pytest.fixture

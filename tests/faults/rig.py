@@ -23,6 +23,7 @@ from console.embedded.api import Api, answers
 from console.embedded.home import PROJECT, Home
 from console.embedded.postgres import EmbeddedPostgres
 from desktops.worker.engine.base import Engine
+from desktops.protocol.messages import LEASE_SECONDS
 from desktops.worker.engine.choose import RUNC, open_engine, socket_of
 
 from .observer import Containers, ControlGroups, Observer, Seen
@@ -39,7 +40,7 @@ class Rig:
     def __init__(self, folder: Path, engine: str, digests: Mapping[str, str], *, labs: int) -> None:
         self.folder, self.engine = folder, engine
         self.home = Home(folder / "home")
-        self.postgres = EmbeddedPostgres(self.home)
+        self.postgres = EmbeddedPostgres(self.home, durable=False)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.observers: list[Observer] = [Containers(socket_of(engine))]
@@ -101,7 +102,7 @@ class Rig:
 
     def start_console(self) -> None:
         self.console.start()
-        until(lambda: answers(self.url), 60, "the console's first answer")
+        until(lambda: answers(self.url), 120, "the console's first answer")
 
     def new_supervisor(self, name: str) -> Program:
         """Not started yet."""
@@ -144,6 +145,18 @@ class Rig:
     def left(self, owners: set[str]) -> list[str]:
         """Desktops of these workers that exist now."""
         return [computer for each in self.observers for computer in each.left(owners)]
+
+    def last_words(self) -> str:
+        """For whoever reads a failure: the end of the services' logs, and what the database is at."""
+        said = [
+            f"── {program.name}\n" + "\n".join(program.log.read_text(errors="replace").splitlines()[-20:])
+            for program in (self.console, self.supervisor)
+        ]
+        busy = self.rows(
+            "SELECT state, wait_event, now() - xact_start AS since, left(query, 200) AS query FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid != pg_backend_pid() AND state != 'idle'"
+        )
+        return "\n".join([*said, "── database", *map(str, busy)])
 
     # ── the database, as it is stored ─────────────────────────────────────────────────────────────────────
 
@@ -253,19 +266,20 @@ class Lab:
         until(
             lambda: (
                 not self.rig.value(
-                    "SELECT 1 FROM desktops_worker WHERE workspace_id = %s AND name = %s AND connected",
+                    "SELECT 1 FROM desktops_worker WHERE workspace_id = %s AND name = %s AND connected"
+                    f" AND last_seen_at > now() - interval '{LEASE_SECONDS} s'",
                     self.key,
                     worker.name,
                 )
             ),
-            60,
+            120,
             f"the end of worker {worker.name}'s earlier connection",
         )
         since = self.rig.value("SELECT now()")
         worker.program.start()
         self.await_worker(worker, since)
 
-    def await_worker(self, worker: Worker, since: Any, seconds: float = 60) -> None:
+    def await_worker(self, worker: Worker, since: Any, seconds: float = 120) -> None:
         until(
             lambda: self.rig.value(
                 "SELECT 1 FROM desktops_worker WHERE workspace_id = %s AND name = %s AND connected"
@@ -295,7 +309,7 @@ class Lab:
     def status(self, run: str) -> str:
         return str(self.rig.value("SELECT status FROM runs_run WHERE id = %s", run))
 
-    def await_status(self, run: str, *wanted: str, seconds: float = 60) -> str:
+    def await_status(self, run: str, *wanted: str, seconds: float = 120) -> str:
         def look() -> str:
             status = self.status(run)
             return status if status in wanted else ""
@@ -308,7 +322,7 @@ class Lab:
         row = self.rig.rows("SELECT status, stop_reason FROM runs_run WHERE id = %s", run)[0]
         return row["status"], row["stop_reason"]
 
-    def await_playing(self, run: str, attempts: int = 1, seconds: float = 60) -> None:
+    def await_playing(self, run: str, attempts: int = 1, seconds: float = 120) -> None:
         """Until so many attempts have taken their first look at a ready desktop."""
         until(
             lambda: (

@@ -13,7 +13,7 @@ from django.utils import timezone
 from console.actions.budgets import root_budget
 from console.models import Budget, LedgerEntry, Workspace
 from desktops.actions import lease
-from desktops.models import Assignment, Computer
+from desktops.models import Assignment, Computer, Worker
 from runs import scoring, supervisor
 from runs.models import Attempt, Event, Run
 from runs.supervisor import one_pass
@@ -208,8 +208,10 @@ def test_a_silent_worker_loses_its_lease_and_its_late_results_are_refused(
     one_pass()
     assignment = worker.offered()[0]
     computer = worker.start(assignment)
+    worker.beat()
     past = timezone.now() - timedelta(seconds=1)
     Assignment.objects.update(lease_until=past)
+    Worker.objects.update(last_seen_at=timezone.now())  # back, and without it
     one_pass()
     attempt = run.attempts.get()
     assert (attempt.status, attempt.tries) == ("running", 2)  # offered again at once
@@ -221,6 +223,30 @@ def test_a_silent_worker_loses_its_lease_and_its_late_results_are_refused(
     # The desktop's end is still believed: money follows it.
     worker.stop(assignment, computer)
     assert Computer.objects.get(pk=computer).stopped_at is not None
+
+
+def test_what_a_worker_has_not_taken_yet_stays_offered_while_it_is_heard_and_the_desktop_is_paid(
+    new_run: NewRun, worker: PaperWorker
+) -> None:
+    run = new_run(tasks=["task-1"])
+    one_pass()
+    past = timezone.now() - timedelta(seconds=1)
+    Assignment.objects.update(lease_until=past)
+    one_pass()
+    assert (worker.offered()[0].epoch, run.attempts.get().tries) == (1, 1)
+    Assignment.objects.update(paid_until=past, told_until=past)
+    one_pass()
+    assert (worker.offered()[0].epoch, run.attempts.get().tries) == (2, 2)
+
+
+def test_what_a_silent_worker_has_not_taken_is_offered_anew(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run(tasks=["task-1"])
+    one_pass()
+    long_ago = timezone.now() - timedelta(minutes=1)
+    Assignment.objects.update(lease_until=long_ago)
+    Worker.objects.update(last_seen_at=long_ago)
+    one_pass()
+    assert (worker.offered(), run.attempts.get().status) == ([], "queued")
 
 
 def test_a_lost_workers_desktop_is_settled_at_its_paid_time(new_run: NewRun, worker: PaperWorker) -> None:
