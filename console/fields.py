@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail
 
 from .limits import CAP_MAX, CAP_MIN, CAP_PLACES, Range
-from .names import SENTENCE, is_one_line
+from .names import SENTENCE, is_one_line, said_back
+
+
+class StrictDocument(serializers.Serializer[Any]):
+    """A field that it does not have is refused by its name, so that none is taken for one that does something."""
+
+    no_such_field = "There is no such field."
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            refused = [ErrorDetail(self.no_such_field, "unknown_field")]
+            if unknown := {said_back(key): refused for key in data if key not in self.fields}:
+                raise serializers.ValidationError(unknown)
+        return super().to_internal_value(data)
+
+
+def valid(document: type[StrictDocument], data: Any) -> dict[str, Any]:
+    """What a request said, as that document. Raises ValidationError."""
+    asked = document(data=data)
+    asked.is_valid(raise_exception=True)
+    return dict(asked.validated_data)
 
 
 class StrictString(serializers.CharField):

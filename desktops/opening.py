@@ -8,16 +8,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
 
-from console.fields import Dollars, RangedInteger, StrictString
+from console.fields import Dollars, RangedInteger, StrictDocument, StrictString
 from console.models import Workspace
-from console.names import said_back
 from desktops import limits
 from desktops.models import State, TemplateVersion
 
@@ -31,7 +29,7 @@ from desktops.models import State, TemplateVersion
         )
     ]
 )
-class OpeningSerializer(serializers.Serializer[Any]):
+class OpeningSerializer(StrictDocument):
     """Validated, it also has `template_version` and `saved`: the rows that are named, of the context's workspace."""
 
     template = StrictString(
@@ -55,13 +53,6 @@ class OpeningSerializer(serializers.Serializer[Any]):
     spend_cap_usd = Dollars(
         required=False, default=limits.SPEND_CAP, help_text="Its measured cost never passes it."
     )
-
-    def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, Mapping):
-            for key in data:
-                if key not in self.fields:
-                    raise _wrong(said_back(key), "unknown_field", "There is no such field.")
-        return super().to_internal_value(data)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         workspace: Workspace = self.context["workspace"]

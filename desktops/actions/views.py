@@ -16,7 +16,7 @@ from console.actions.audit import record
 from console.actor import Actor
 from console.doorbell import ring
 from console.models import Token, User
-from desktops.models import Computer, LiveView, Worker
+from desktops.models import Computer, Hold, LiveView, Worker
 from desktops.models.view import LiveViewQuerySet
 
 TICKET: Final = timedelta(seconds=30)  # from the page that has it to the socket that uses it
@@ -34,6 +34,8 @@ def let_watch(computer: Computer, *, drives: bool = False, actor: Actor) -> str:
     assert actor.user is not None
     if computer.stopped_at is not None:
         raise NotLive(f"The desktop {computer.label} has ended.")
+    if Hold.objects.filter(computer=computer).exclude(status__in=Hold.HAS_DESKTOP).exists():
+        raise NotLive(f"The computer {computer.label} is closed: its desktop is being removed.")
     now = timezone.now()
     LiveView.objects.for_workspace(computer.workspace).filter(made_at__lt=now - KEPT).delete()
     secret = secrets.token_urlsafe(32)

@@ -45,6 +45,7 @@ class Hold(models.Model):
         WORKER_FAULT = "worker_fault", "Worker fault"
 
     LIVE = (Status.WAITING, Status.STARTING, Status.READY, Status.CLOSING)
+    HAS_DESKTOP = (Status.STARTING, Status.READY)
     MEANT = (
         Reason.CLOSED_BY_USER,
         Reason.IDLE,

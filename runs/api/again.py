@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from console.api.idempotency import KEY, once
 from console.api.problems import Problem
 from console.api.views import WorkspaceView
+from console.fields import StrictDocument, valid
 from console.models import Scope
 from runs.actions.caps import CapsRejected
 from runs.actions.create import create_run
@@ -39,6 +40,7 @@ class RunRerunView(WorkspaceView):
         tags=["runs"],
     )
     def post(self, request: Request, id: UUID) -> Response:
+        valid(StrictDocument, request.data)
         return once(request, self.workspace, lambda: self._rerun(run_or_404(self.workspace, id)))
 
     def _rerun(self, run: Run) -> Response:
@@ -74,10 +76,9 @@ class RunRetryView(WorkspaceView):
         return once(request, self.workspace, lambda: self._retry(run_or_404(self.workspace, id)))
 
     def _retry(self, run: Run) -> Response:
-        asked = CapsSerializer(data=self.request.data)
-        asked.is_valid(raise_exception=True)
+        caps = valid(CapsSerializer, self.request.data)
         try:
-            retry_invalid(run, **asked.validated_data, actor=self.actor)
+            retry_invalid(run, **caps, actor=self.actor)
         except CapsRejected as error:
             raise rejected(error) from error
         except CannotRetry as error:

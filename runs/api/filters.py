@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 
 from console.api.filters import AnyOf, OneOf
+from desktops.models import TemplateVersion
 from runs.events import KINDS
 from runs.models import Attempt, Event, Run, Task
 
@@ -84,4 +85,9 @@ class TaskFilters(filters.FilterSet):
         return tasks.filter(related_apps__contains=[value])
 
     def filter_template(self, tasks: QuerySet[Task], name: str, value: Any) -> QuerySet[Task]:
-        return tasks.filter(templates__contains=[value])
+        """On one that was made from a desktop runs what runs on the template of that desktop."""
+        versions = TemplateVersion.objects.filter(
+            template__workspace=self.request.workspace, template__name=value
+        )
+        families = [version.family for version in versions.select_related("template", "base__template")]
+        return tasks.filter(templates__overlap=sorted({value}.union(*families)))

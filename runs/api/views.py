@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from console.api.idempotency import KEY, once
 from console.api.problems import FieldProblem, InvalidRequest, Problem
 from console.api.views import WorkspaceList, WorkspaceView
+from console.fields import StrictDocument, valid
 from console.models import Scope, Workspace
 from runs.actions.caps import CapsRejected, MayNotChange, NotGoing, change_cap
 from runs.actions.create import create_run
@@ -105,12 +106,11 @@ class RunView(WorkspaceView):
     )
     def patch(self, request: Request, id: UUID) -> Response:
         run = run_or_404(self.workspace, id)
-        asked = CapsSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        if not asked.validated_data:
+        caps = valid(CapsSerializer, request.data)
+        if not caps:
             raise InvalidRequest([FieldProblem(field="", code="required", message="Name a cap to change.")])
         try:
-            change_cap(run, **asked.validated_data, actor=self.actor)
+            change_cap(run, **caps, actor=self.actor)
         except CapsRejected as error:
             raise rejected(error) from error
         except NotGoing as error:
@@ -134,6 +134,7 @@ class RunCancelView(WorkspaceView):
         tags=["runs"],
     )
     def post(self, request: Request, id: UUID) -> Response:
+        valid(StrictDocument, request.data)
         return once(request, self.workspace, lambda: self._cancel(run_or_404(self.workspace, id)))
 
     def _cancel(self, run: Run) -> Response:

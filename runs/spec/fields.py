@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
-from console.fields import Dollars, Name, RangedInteger, StrictString
-from console.names import said_back
+from console.fields import Dollars, Name, RangedInteger, StrictDocument, StrictString
 from runs import limits
 from runs.models import Run
 
@@ -107,20 +105,15 @@ class RunSpecSerializer(serializers.Serializer[Any]):
     model = ModelField(required=False, allow_null=True, default=None)
 
 
-class CapsSerializer(serializers.Serializer[Any]):
+class CapsSerializer(StrictDocument):
     """Caps to put in force in place of those there are; what is left out stays."""
+
+    no_such_field = "There is no such cap."
 
     spend_cap_usd = Dollars(required=False, help_text="Not below what is spent and reserved.")
     time_cap_minutes = RangedInteger(
         limits.TIME_CAP_MINUTES, required=False, help_text="Not below the minutes it has played."
     )
-
-    def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, Mapping):
-            unknown = {said_back(key): ["There is no such cap."] for key in data if key not in self.fields}
-            if unknown:
-                raise serializers.ValidationError(unknown, code="unknown_field")
-        return super().to_internal_value(data)
 
 
 FIELDS = tuple(RunSpecSerializer().fields)

@@ -56,6 +56,14 @@ def test_a_retry_goes_on_in_the_same_run(api: Api, broken: Run) -> None:
 
 
 @pytest.mark.parametrize("what", ["rerun", "retry-invalid", "cancel"])
+def test_a_field_that_would_do_nothing_is_refused(api: Api, broken: Run, what: str) -> None:
+    reply = api().post(f"/v1/runs/{broken.pk}/{what}", {"rounds": 2})
+    assert reply.status_code == 422
+    assert [(e["field"], e["code"]) for e in reply.json()["errors"]] == [("rounds", "unknown_field")]
+    assert Run.objects.count() == 1
+
+
+@pytest.mark.parametrize("what", ["rerun", "retry-invalid", "cancel"])
 def test_the_same_key_does_it_once(api: Api, broken: Run, new_run: Callable[..., Run], what: str) -> None:
     run = new_run() if what == "cancel" else broken
     client = api()

@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from console.models import User, Workspace
 from runs.models import TaskSet
-from tests.factories import TaskFactory, TaskSetFactory
+from tests.factories import TaskFactory, TaskSetFactory, TemplateVersionFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -74,6 +74,24 @@ def test_tasks_can_be_filtered(api: Callable[..., APIClient], workspace: Workspa
     ):
         refused = client.get(f"{base}?{query}")
         assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, field)
+
+
+def test_a_template_made_from_a_desktop_runs_what_its_base_runs(
+    api: Callable[..., APIClient], workspace: Workspace, other_workspace: Workspace
+) -> None:
+    task_set = TaskSetFactory(workspace=workspace)
+    TaskFactory(task_set=task_set, position=3, templates=["office"])
+    base = TemplateVersionFactory(workspace=workspace, name="office")
+    first = TemplateVersionFactory(workspace=workspace, name="with-data", base=base)
+    TemplateVersionFactory(workspace=workspace, name="with-more", base=first)
+    TemplateVersionFactory(workspace=other_workspace, name="theirs", base=base)
+    client = api()
+    for template, found in (
+        ("with-more", ["task-1", "task-2", "task-3"]),
+        ("theirs", []),
+        ("basic", ["task-1", "task-2"]),
+    ):
+        assert ids(client.get(f"/v1/task_sets/basics/tasks?template={template}")) == found
 
 
 def test_tasks_cost_the_same_however_many(
