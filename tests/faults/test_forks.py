@@ -75,6 +75,32 @@ def disk_full_while_saving(rig: Rig) -> Played:
         subprocess.run(["umount", "--lazy", str(home)], check=True)
 
 
+def changed_after_saving(rig: Rig) -> Played:
+    """A file comes into what was saved before anything starts from it, as on a disk that two workers share."""
+    lab = able_lab(rig)
+    worker = lab.worker()
+    run = lab.run("said", prefix_steps=2, fork_copies=2)
+    until(lambda: prefix(lab, run)["status"] == "running", 120, "a prefix that is played")
+    pause(lab, True)
+    until(lambda: prefix(lab, run)["status"] == "saved", 120, "a saved prefix")
+    (saved,) = states(worker).glob("prefix-*")
+    (saved / "upper" / "home" / "user" / "strange").write_text("from elsewhere")
+    pause(lab, False)
+    return whole(lab, run)
+
+
+def on_an_engine_that_saves_nothing(rig: Rig) -> Played:
+    lab = rig.lab()
+    lab.worker(engine=rig.containers)
+    run = lab.run("said", prefix_steps=2, fork_copies=2)
+    return Played(lab, run)
+
+
+def pause(lab: Lab, paused: bool) -> None:
+    """Its workers are offered nothing meanwhile, and go on with what they have."""
+    lab.rig.write("UPDATE desktops_worker SET paused = %s WHERE workspace_id = %s", paused, lab.key)
+
+
 def able_lab(rig: Rig) -> Lab:
     if not rig.engine.startswith(RUNC):
         pytest.skip("live desktops cannot be saved on this machine")
@@ -128,6 +154,8 @@ SCENARIOS = {
     "killed_while_saving": Scenario(45, killed_while_saving),
     "killed_while_restoring": Scenario(45, killed_while_restoring),
     "disk_full_while_saving": Scenario(60, disk_full_while_saving),
+    "changed_after_saving": Scenario(60, changed_after_saving),
+    "on_an_engine_that_saves_nothing": Scenario(45, on_an_engine_that_saves_nothing),
 }
 
 
@@ -139,10 +167,14 @@ def test_forks(played: Played) -> None:
     (once,) = paid(played, "runs_prefixtry")
     each = paid(played, "runs_attempttry")
     assert len(each) == 4
-    spent = played.lab.rig.value(
+    assert spent(played) == once + sum(each)
+
+
+def spent(played: Played) -> Decimal:
+    found: Decimal = played.lab.rig.value(
         "SELECT spent FROM console_budget b JOIN runs_run r ON r.budget_id = b.id WHERE r.id = %s", played.run
     )
-    assert spent == once + sum(each)
+    return found
 
 
 def paid(played: Played, tries: str) -> list[Decimal]:
@@ -180,3 +212,35 @@ def test_killed_while_restoring(played: Played) -> None:
     assert [row["ok"] for row in prefix_tries(played.lab, played.run)] == [True]
     assert ["worker_stopped"] in played.why
     assert {reason for reasons in played.why for reason in reasons} == {"worker_stopped"}
+
+
+def test_changed_after_saving(played: Played) -> None:
+    """Each copy is tried again, and none has a verdict."""
+    assert played.end == ("completed", "all_tasks_done")
+    assert played.columns == [("done", "invalid", None)] * 2
+    assert played.why == [["fork_mismatch"]] * 6
+    assert [(row["fork_method"], row["tries"]) for row in played.attempts] == [("live", 3)] * 2
+    told = played.lab.rig.rows(
+        "SELECT data->'differences' AS differences FROM runs_event WHERE run_id = %s AND kind = 'forked'",
+        played.run,
+    )
+    differs = "files: names or contents under /home/user differ"
+    assert [row["differences"] for row in told] == [[differs]] * 6
+
+
+def test_on_an_engine_that_saves_nothing(played: Played) -> None:
+    """Each attempt plays the prefix on a desktop of its own, says so, and pays for it."""
+    assert played.end == ("completed", "all_tasks_done")
+    assert played.all_solved, played.why
+    assert [(row["fork_method"], row["tries"]) for row in played.attempts] == [("replay", 1)] * 2
+    assert prefix(played.lab, played.run) == {"status": ""}
+    steps = played.lab.rig.rows(
+        "SELECT array_agg(s.prefix ORDER BY s.number) AS prefix FROM runs_step s"
+        " JOIN runs_attempttry t ON t.id = s.attempt_try_id JOIN runs_attempt a ON a.id = t.attempt_id"
+        " WHERE a.run_id = %s GROUP BY a.id",
+        played.run,
+    )
+    assert [row["prefix"] for row in steps] == [[True, True, False, False, False]] * 2
+    each = paid(played, "runs_attempttry")
+    assert len(each) == 2
+    assert spent(played) == sum(each)

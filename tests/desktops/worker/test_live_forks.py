@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from desktops.protocol.attempt import StateSaved
+from desktops.worker.engine.base import Desk, DeskSpec
 from desktops.worker.engine.choose import RUNC, open_engine
+from desktops.worker.engine.runc.engine import RuncEngine
+from desktops.worker.guest_client import Guest
 from runs.tasksets.load import load
 
 from .table import Table, kinds, one
@@ -234,6 +237,60 @@ def test_of_attempts_that_begin_at_once_one_sets_up_and_the_others_start_from_th
     played = [table.records(number) for number in range(3)]
     assert [records[-1].ok for records in played] == [True] * 3
     assert sorted(one(records, "setup_done").from_state for records in played) == ["", "setup-1", "setup-1"]
+
+
+# ── copies that are not like their parent ─────────────────────────────────────────────────────────────────────────
+
+
+def a_strange_file(table: Table, folder: Path, saved: str) -> None:
+    (folder / "desktops" / "states" / saved / "upper" / "home" / "user" / "strange").write_text(
+        "from elsewhere"
+    )
+
+
+def a_program_that_ends(table: Table, folder: Path, saved: str) -> None:
+    """In each copy, as soon as it is there."""
+    assert isinstance(table.engine, RuncEngine)
+    create = table.engine.create
+
+    def without_its_terminal(spec: DeskSpec) -> Desk:
+        desk = create(spec)
+        guest = Guest(desk.connect)
+        done = guest.run(["pkill", "-9", "xfce4-terminal"], timeout=30)
+        guest.disconnect()
+        assert done.returncode == 0, done.stderr
+        return desk
+
+    table.engine.create = without_its_terminal  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("changed", "differs"),
+    [(a_strange_file, ["files"]), (a_program_that_ends, ["processes", "screen"])],
+    ids=["files", "processes and screen"],
+)
+def test_a_copy_that_is_not_like_its_parent_has_no_verdict(
+    table: Table,
+    image: Callable[[str], str],
+    tmp_path: Path,
+    changed: Callable[[Table, Path, str], None],
+    differs: list[str],
+) -> None:
+    app = APPS["terminal"]
+    common = {"template": {"name": "basic", "version": 1, "digest": image("basic")}, "task": task(app)}
+    prefix = table.play_prefix(**common, recipe=app.before)
+    saved = one(prefix, "state_saved")
+    changed(table, tmp_path / "worker", saved.name)
+    recipe = [*app.before, *app.go_on("one"), {"action": "done"}]
+    records = table.play(
+        **common, fork=fork(saved), prefix_steps=len(app.before), recipe=recipe, max_steps=50
+    )
+    said = one(records, "forked").differences
+    assert [words.partition(":")[0] for words in said] == differs
+    ended = records[-1]
+    assert (ended.ok, ended.invalid_reasons) == (False, ["fork_mismatch"])
+    assert all(words in ended.detail for words in said)
+    assert not {"step", "verdict"} & set(kinds(records))
 
 
 # ── ends in the middle ──────────────────────────────────────────────────────────────────────────────────────────
