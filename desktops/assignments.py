@@ -55,10 +55,12 @@ class HoldBatch:
                 if computer is None:
                     raise BadRecord("There is no such computer.")
             case protocol.StateSaved():
-                label = next((ask.label for ask in hold.asks.all() if ask.state_name == record.name), None)
-                if label is None:
+                ask = next((ask for ask in hold.asks.all() if ask.state_name == record.name), None)
+                if ask is None:
                     raise BadRecord("Nobody asked for that to be saved.")
-                saved = states.state_saved(assignment, hold.computer, record, label=label)
+                saved = states.state_saved(
+                    assignment, hold.computer, record, label=ask.label, keep_days=ask.keep_days
+                )
                 holds.seen(hold, saved.screenshot)
             case Answered():
                 asks.answered(hold, self._ask(hold, record.ask), record)

@@ -22,11 +22,11 @@ LOOK_SECONDS: Final = 0.2
 
 
 @transaction.atomic
-def save_computer(hold: Hold, *, label: str, actor: Actor) -> Ask:
+def save_computer(hold: Hold, *, label: str, keep_days: int, actor: Actor) -> Ask:
     """Have it saved as it is now: others can start from that. It goes on. Raises NotAllowed, NotReady."""
     row = locked(hold.pk)
-    ask = put(row, Ask.What.SAVE, label=label, actor=actor, what_for="save it")
-    detail = {"name": label} if label else {}
+    ask = put(row, Ask.What.SAVE, label=label, keep_days=keep_days, actor=actor, what_for="save it")
+    detail = ({"name": label} if label else {}) | {"keep_days": keep_days}
     audit(
         workspace=row.workspace,
         actor=actor,
@@ -44,6 +44,7 @@ def put(
     actor: Actor,
     what_for: str,
     label: str = "",
+    keep_days: int | None = None,
     version: TemplateVersion | None = None,
 ) -> Ask:
     """One at a time. The caller holds the computer's lock."""
@@ -55,7 +56,12 @@ def put(
     if hold.asks.filter(status=Ask.Status.ASKED).exists():
         raise NotReady("This computer is being saved already. Wait until that is done.")
     ask = Ask.objects.create(
-        hold=hold, what=what, label=label, template_version=version, asked_by=actor.label[:120]
+        hold=hold,
+        what=what,
+        label=label,
+        keep_days=keep_days,
+        template_version=version,
+        asked_by=actor.label[:120],
     )
     Hold.objects.filter(pk=hold.pk).update(last_used_at=timezone.now())
     assert hold.assignment is not None

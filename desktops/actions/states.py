@@ -38,6 +38,10 @@ Keeper = Callable[[Collection[State]], Mapping[uuid.UUID, str]]
 _keepers: list[Keeper] = []
 
 
+class NotKept(Exception):
+    """It cannot be kept longer; the message says why."""
+
+
 class StateNeeded(Exception):
     """Something still needs the state; the message says what."""
 
@@ -60,14 +64,14 @@ def state_saved(
     record: StateSaved,
     *,
     label: str = "",
-    expires_at: datetime | None = None,
+    keep_days: int | None = None,
 ) -> State:
     """Store what a worker has saved. Told twice, it is one row. Raises ValueError for a name that is not ours."""
     origin = origin_of(record.name)
     if origin is None:
         raise ValueError(f"A saved desktop cannot be named {record.name!r}.")
     parent = State.objects.filter(worker=assignment.worker_id, name=record.parent).first()
-    attested = record.attestation
+    attested, now = record.attestation, timezone.now()
     state, _ = State.objects.update_or_create(
         worker=assignment.worker,
         name=record.name,
@@ -83,8 +87,9 @@ def state_saved(
             "label": label[:200],
             "screenshot": attested.screenshot if attested else "",
             "attestation": attested.model_dump(mode="json") if attested else None,
-            "made_at": timezone.now(),  # the worker's clock may be off, and `SETTLING` goes by it
-            "expires_at": expires_at,
+            "made_at": now,  # the worker's clock may be off, and `SETTLING` goes by it
+            "keep_days": keep_days,
+            "expires_at": now + timedelta(days=keep_days) if keep_days else None,
         },
     )
     return state
@@ -94,6 +99,9 @@ def started_from(worker: uuid.UUID, name: str, *, times: int, at: datetime) -> N
     """So many desktops were started from it, the last of them then."""
     rows = State.objects.filter(worker=worker, name=name)
     rows.update(uses=F("uses") + times, used_at=Greatest("used_at", Value(at)))
+    for row in rows.held().filter(keep_days__isnull=False).select_for_update(no_key=True):
+        row.expires_at = max(row.expires_at or at, at + timedelta(days=row.keep_days or 0))
+        row.save(update_fields=["expires_at"])
 
 
 @transaction.atomic
@@ -207,6 +215,24 @@ def let_go(state: State, *, actor: Actor) -> State:
 
 
 @transaction.atomic
+def keep(state: State, *, days: int, actor: Actor) -> State:
+    """Have what a person has saved stay so many days from now, and from each later use. Raises NotKept."""
+    row: State = State.objects.select_for_update(no_key=True, of=("self",)).get(pk=state.pk)
+    if row.origin != Origin.SAVED:
+        raise NotKept("Only what a person has saved is kept for days; this one goes when nothing needs it.")
+    if row.status != Status.HELD:
+        raise NotKept("This saved desktop has been deleted.")
+    until = timezone.now() + timedelta(days=days)
+    if row.expires_at and until < row.expires_at:
+        raise NotKept("It stays longer than that already. To have it go sooner, delete it.")
+    row.keep_days, row.expires_at = max(days, row.keep_days or 0), until
+    row.save(update_fields=["keep_days", "expires_at"])
+    subject, detail = f"saved desktop {row}", {"name": row.name, "keep_days": days}
+    audit(workspace=row.workspace, actor=actor, action="state.kept", subject=subject, detail=detail)
+    return row
+
+
+@transaction.atomic
 def no_longer_wanted(states: Iterable[State]) -> int:
     """Nothing of ours needs these any longer: their workers are told to forget them. How many were still held."""
     held = State.objects.filter(pk__in=[state.pk for state in states]).held()
@@ -216,10 +242,11 @@ def no_longer_wanted(states: Iterable[State]) -> int:
     return len(rows)
 
 
+@transaction.atomic
 def expire() -> int:
     """Let go what has expired and nothing needs. For the supervisor's pass; how many those were."""
     due = State.objects.held().filter(expires_at__lt=timezone.now()).order_by("expires_at")
-    states = list(due[:EXPIRE_AT_ONCE])
+    states = list(due.select_for_update(no_key=True, skip_locked=True)[:EXPIRE_AT_ONCE])
     kept = needed(states)
     free = [state for state in states if state.pk not in kept]
     return no_longer_wanted(free) if free else 0

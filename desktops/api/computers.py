@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, cast
 from uuid import UUID
 
+from django.core.validators import RegexValidator
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
@@ -19,7 +20,7 @@ from console.actions.workspaces import NotAllowed
 from console.api.idempotency import KEY, once
 from console.api.problems import FieldProblem, InvalidRequest, Problem
 from console.api.views import WorkspaceList, WorkspaceView
-from console.fields import Name
+from console.fields import Name, RangedInteger, StrictDocument, StrictString, valid
 from console.models import Scope, Token
 from desktops import limits
 from desktops.actions import asks, holds, views
@@ -40,7 +41,7 @@ WAIT = OpenApiParameter(
 )
 
 
-class LabelSerializer(serializers.Serializer[Any]):
+class SavingSerializer(StrictDocument):
     label = Name(  # type: ignore[assignment]  # DRF takes declared fields off the class
         max_length=limits.LABEL_LENGTH,
         required=False,
@@ -48,13 +49,23 @@ class LabelSerializer(serializers.Serializer[Any]):
         default="",
         help_text="What people know the saved desktop by.",
     )
+    keep_days = RangedInteger(
+        limits.KEEP_DAYS,
+        required=False,
+        default=limits.KEEP_DAYS.default,
+        help_text="It is deleted when nothing was started from it for so long, and nothing needs it.",
+    )
 
 
-class DraftSerializer(serializers.Serializer[Any]):
-    name = serializers.RegexField(
-        r"\A[a-z0-9]+(-[a-z0-9]+)*\Z",
+class DraftSerializer(StrictDocument):
+    name = StrictString(
         max_length=50,
-        error_messages={"invalid": "Use lower-case letters and digits, with single hyphens between them."},
+        validators=[
+            RegexValidator(
+                r"\A[a-z0-9]+(-[a-z0-9]+)*\Z",
+                "Use lower-case letters and digits, with single hyphens between them.",
+            )
+        ],
         help_text="Of the template: an existing one gets its next version, a new one its first.",
     )
     title = Name(
@@ -191,6 +202,7 @@ class ComputerWatchView(_OneComputer):
         tags=["computers"],
     )
     def post(self, request: Request, id: UUID) -> Response:
+        valid(StrictDocument, request.data)
         computer = self.computer().computer
         if computer is None:
             raise Problem(status.HTTP_409_CONFLICT, "not_live", "This computer has no desktop yet.")
@@ -251,7 +263,7 @@ class ComputerStatesView(_Asking):
             "opened; 202 while its worker is at it, and then the computer's `asks` say what came of it; 409 "
             "`not_saved` says why it cannot be."
         ),
-        request=LabelSerializer,
+        request=SavingSerializer,
         responses={201: StateSerializer, 202: AskSerializer},
         parameters=[KEY, WAIT],
         tags=["computers"],
@@ -259,7 +271,7 @@ class ComputerStatesView(_Asking):
     def post(self, request: Request, id: UUID) -> Response:
         return self.ask(
             request,
-            lambda hold: asks.save_computer(hold, **_valid(LabelSerializer, request), actor=self.actor),
+            lambda hold: asks.save_computer(hold, **valid(SavingSerializer, request.data), actor=self.actor),
         )
 
     def made(self, ask: Ask) -> Any:
@@ -284,7 +296,7 @@ class ComputerTemplateView(_Asking):
     )
     def post(self, request: Request, id: UUID) -> Response:
         return self.ask(
-            request, lambda hold: draft_from(hold, **_valid(DraftSerializer, request), actor=self.actor)
+            request, lambda hold: draft_from(hold, **valid(DraftSerializer, request.data), actor=self.actor)
         )
 
     def made(self, ask: Ask) -> Any:
@@ -292,12 +304,6 @@ class ComputerTemplateView(_Asking):
         if version is None:
             raise Problem(status.HTTP_409_CONFLICT, "discarded", "This draft was made, and discarded since.")
         return TemplateVersionSerializer(version, context={"request": self.request}).data
-
-
-def _valid(serializer: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
-    asked = serializer(data=cast(Any, request.data))
-    asked.is_valid(raise_exception=True)
-    return dict(asked.validated_data)
 
 
 def _document(request: Request, hold: Hold) -> Any:

@@ -124,6 +124,7 @@ class StateSerializer(serializers.ModelSerializer[State]):
             "made_at",
             "used_at",
             "expires_at",
+            "keep_days",
             "uses",
         ]
         read_only_fields = fields

@@ -17,8 +17,10 @@ from console.actions.workspaces import NotAllowed
 from console.api.filters import AnyOf
 from console.api.problems import Problem
 from console.api.views import WorkspaceList, WorkspaceView
+from console.fields import RangedInteger, StrictDocument, valid
 from console.models import Scope, Workspace
-from desktops.actions.states import StateNeeded, let_go, needed
+from desktops import limits
+from desktops.actions.states import NotKept, StateNeeded, keep, let_go, needed
 from desktops.models import State
 
 from .serializers import StateDetailSerializer, StateSerializer
@@ -57,10 +59,16 @@ class StateListView(WorkspaceList):
         return states_of(self.workspace)
 
 
+class KeepSerializer(StrictDocument):
+    keep_days = RangedInteger(
+        limits.KEEP_DAYS, help_text="It expires so long from now, and so long after each later use."
+    )
+
+
 class StateView(WorkspaceView):
-    scopes = {"GET": Scope.COMPUTERS_READ, "DELETE": Scope.COMPUTERS_WRITE}
+    scopes = {"GET": Scope.COMPUTERS_READ, "PATCH": Scope.COMPUTERS_WRITE, "DELETE": Scope.COMPUTERS_WRITE}
     problems: ClassVar = ("409",)
-    http_method_names = ["get", "head", "delete"]
+    http_method_names = ["get", "head", "patch", "delete"]
 
     @extend_schema(
         summary="One saved desktop",
@@ -70,6 +78,25 @@ class StateView(WorkspaceView):
     )
     def get(self, request: Request, id: UUID) -> Response:
         return self._shown(get_object_or_404(states_of(self.workspace), pk=id))
+
+    @extend_schema(
+        operation_id="states_keep",
+        summary="Keep a saved desktop longer",
+        description=(
+            "One that a person has saved. Once it has expired it is deleted as soon as nothing needs it. One of "
+            "another origin, one that is deleted, and one that stays longer already are a 409 `not_kept`."
+        ),
+        request=KeepSerializer,
+        responses={200: StateDetailSerializer},
+        tags=["states"],
+    )
+    def patch(self, request: Request, id: UUID) -> Response:
+        state = get_object_or_404(states_of(self.workspace), pk=id)
+        try:
+            keep(state, days=valid(KeepSerializer, request.data)["keep_days"], actor=self.actor)
+        except NotKept as error:
+            raise Problem(status.HTTP_409_CONFLICT, "not_kept", str(error)) from error
+        return self._shown(states_of(self.workspace).get(pk=id))
 
     @extend_schema(
         operation_id="states_delete",

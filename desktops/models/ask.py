@@ -27,6 +27,9 @@ class Ask(models.Model):
     what = models.CharField(max_length=10, choices=What.choices)
     status = models.CharField(max_length=6, choices=Status.choices, default=Status.ASKED)
     label = models.CharField(max_length=200, blank=True, help_text="Of what is saved: what a person reads.")
+    keep_days = models.PositiveSmallIntegerField(
+        null=True, blank=True, help_text="Of what is saved: so long since its last use."
+    )
     state = models.ForeignKey(
         State, on_delete=models.SET_NULL, related_name="+", null=True, blank=True, help_text="What was saved."
     )

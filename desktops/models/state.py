@@ -69,6 +69,9 @@ class State(models.Model):
     made_at = models.DateTimeField(default=timezone.now)
     used_at = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)
+    keep_days = models.PositiveSmallIntegerField(
+        null=True, blank=True, help_text="It expires so long after its last use; empty: not by use."
+    )
     uses = models.PositiveIntegerField(default=0, help_text="Desktops started from it.")
 
     objects = StateQuerySet.as_manager()

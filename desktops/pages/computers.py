@@ -24,7 +24,7 @@ from desktops import limits
 from desktops.actions import asks, holds
 from desktops.actions.templates import draft_from
 from desktops.actions.views import TICKET, NotLive, let_watch
-from desktops.api.computers import DraftSerializer, LabelSerializer
+from desktops.api.computers import DraftSerializer, SavingSerializer
 from desktops.models import Ask, Hold, State, Template
 from desktops.opening import OpeningSerializer
 from desktops.subjects import Subject
@@ -138,13 +138,17 @@ def _usual(request: WorkspaceRequest) -> dict[str, str]:
     }
 
 
+def whole_or_text(text: str) -> int | str:
+    return int(text) if text.isascii() and text.isdecimal() else text
+
+
 def _typed(request: WorkspaceRequest) -> dict[str, Any]:
     """The document that the form says."""
     kind, _, named = request.POST.get("start", "")[:200].partition(":")
     typed: dict[str, Any] = {kind: named} if kind in ("template", "state") and named else {}
     for name in ("idle_minutes", "max_minutes"):
         text = request.POST.get(name, "").strip()[:20]
-        typed[name] = int(text) if text.isascii() and text.isdecimal() else text
+        typed[name] = whole_or_text(text)
     typed["spend_cap_usd"] = request.POST.get("spend_cap_usd", "").strip().removeprefix("$")[:60]
     return typed
 
@@ -174,6 +178,7 @@ def _keeping(request: WorkspaceRequest, hold: Hold) -> dict[str, Any]:
     return {
         "template_names": list(names),
         "limits": limits,
+        "typed": {"keep_days": limits.KEEP_DAYS.default},
         "usual_name": hold.template_version.template.name,
     }
 
@@ -226,9 +231,9 @@ def save(request: WorkspaceRequest, hold_id: uuid.UUID) -> HttpResponse:
     hold = _usable(request, hold_id)
 
     def act(said: dict[str, Any]) -> None:
-        asks.save_computer(hold, label=said["label"], actor=Actor.person(request.user))
+        asks.save_computer(hold, **said, actor=Actor.person(request.user))
 
-    return _keep(request, hold, "desktops/computer_save.html", LabelSerializer, ("label",), act)
+    return _keep(request, hold, "desktops/computer_save.html", SavingSerializer, ("label", "keep_days"), act)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -263,8 +268,9 @@ def _keep(
     context = {"hold": hold, **_keeping(request, hold)}
     if request.method != "POST":
         return render(request, page, context)
-    typed = {name: request.POST.get(name, "").strip()[:1000] for name in fields}
-    asked = serializer(data=typed)
+    typed = {name: request.POST[name].strip()[:1000] for name in fields if name in request.POST}
+    numbers = {name: whole_or_text(typed[name][:20]) for name in ("keep_days",) if name in typed}
+    asked = serializer(data={**typed, **numbers})
     if not asked.is_valid():
         errors = {field: str(words[0]) for field, words in asked.errors.items()}
         return render(request, page, {**context, "typed": typed, "errors": errors}, status=422)

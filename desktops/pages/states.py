@@ -10,16 +10,20 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Count, QuerySet, Sum
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from console.actions.workspaces import NotAllowed
 from console.actor import Actor
 from console.models import Workspace
 from console.pages.loaders import WorkspaceRequest, managers_only, workspace_page
 from console.pages.paging import by_moment
-from desktops.actions.states import StateNeeded, let_go, needed
+from desktops import limits
+from desktops.actions.states import NotKept, StateNeeded, keep, let_go, needed
+from desktops.api.states import KeepSerializer
 from desktops.models import State, Worker
 from desktops.subjects import subjects
+
+from .computers import whole_or_text
 
 ROWS: Final = 50
 CHILDREN: Final = 12
@@ -93,8 +97,29 @@ def state(request: WorkspaceRequest, state_id: uuid.UUID) -> HttpResponse:
         "more_children": len(children) > CHILDREN,
         "made_by": subjects(request.workspace, [assignment]).get(assignment.subject) if assignment else None,
         "needed_by": needed([found]).get(found.pk),
+        "limits": limits,
     }
     return render(request, "desktops/state.html", context)
+
+
+@require_POST
+@workspace_page
+def keep_longer(request: WorkspaceRequest, state_id: uuid.UUID) -> HttpResponse:
+    found = state_or_404(request.workspace, state_id)
+    typed = request.POST.get("keep_days", "").strip()[:20]
+    asked = KeepSerializer(data={"keep_days": whole_or_text(typed)})
+    if not asked.is_valid():
+        messages.warning(request, f"For how many days? {asked.errors['keep_days'][0]}")
+        return redirect("state", request.workspace.slug, found.pk)
+    try:
+        kept = keep(found, days=asked.validated_data["keep_days"], actor=Actor.person(request.user))
+    except NotKept as error:
+        messages.warning(request, str(error))
+    else:
+        messages.info(
+            request, f"It stays until {kept.expires_at:%B %-d, %H:%M} UTC, and longer if it is used."
+        )
+    return redirect("state", request.workspace.slug, found.pk)
 
 
 @workspace_page

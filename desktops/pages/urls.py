@@ -22,5 +22,6 @@ urlpatterns: list[URLPattern] = [
     path("computers/<uuid:hold_id>/template/", computers.save_as_template, name="computer-template"),
     path("states/", states.state_list, name="state-list"),
     path("states/<uuid:state_id>/", states.state, name="state"),
+    path("states/<uuid:state_id>/keep/", states.keep_longer, name="state-keep"),
     path("states/<uuid:state_id>/delete/", states.delete, name="state-delete"),
 ]

@@ -117,6 +117,7 @@ PAGES: Final[dict[str, Page]] = {
     "worker-remove": Page(MANAGERS, MANAGERS),
     "state-list": sees(MEMBERS),
     "state": sees(MEMBERS),
+    "state-keep": does(MEMBERS, keep_days="200"),
     "state-delete": Page(MANAGERS, MANAGERS),
     "task-set-list": sees(MEMBERS),
     "task-set": sees(MEMBERS),
@@ -160,7 +161,7 @@ API: Final[dict[str, dict[str, str | None]]] = {
     "api-templates": {"GET": "runs:read"},
     "api-workers": {"GET": "runs:read"},
     "api-states": {"GET": "computers:read"},
-    "api-state": {"GET": "computers:read", "DELETE": "computers:write"},
+    "api-state": {"GET": "computers:read", "PATCH": "computers:write", "DELETE": "computers:write"},
     "api-computers": {"GET": "computers:read", "POST": "computers:write"},
     "api-computer": {"GET": "computers:read", "DELETE": "computers:write"},
     "api-computer-view": {"POST": "computers:read"},
@@ -188,6 +189,7 @@ API: Final[dict[str, dict[str, str | None]]] = {
 BODIES: Final[dict[tuple[str, str], dict[str, Any]]] = {
     ("api-run", "PATCH"): {"spend_cap_usd": "0.75"},
     ("api-computer-template", "POST"): {"name": "mine"},
+    ("api-state", "PATCH"): {"keep_days": 200},
 }
 # Verbs that also ask who the token's person is.
 API_FOR: Final = {

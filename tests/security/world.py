@@ -174,7 +174,7 @@ def build(workspace: Workspace, owner: User, admin: User, member: User, outsider
         computer=_being_played(run, worker),
         prefix=PrefixTryFactory(prefix__run=run, actions=[{"action": "wait"}]).prefix,
         worker=worker,
-        state=StateFactory(worker=worker),
+        state=StateFactory(worker=worker, origin="saved", keep_days=14),
         hold=HoldFactory(workspace=workspace, ready=True, status="starting", opened_by=creator),
         token=token,
         webhook=webhook,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -45,7 +46,7 @@ def mia(member: User) -> Actor:
 def test_it_is_saved_under_a_name_of_ours_and_a_label_of_theirs(
     hold: Hold, paper: PaperWorker, mia: Actor
 ) -> None:
-    ask = save_computer(hold, label="Half done", actor=mia)
+    ask = save_computer(hold, label="Half done", keep_days=14, actor=mia)
     (said,) = to_ask(paper.worker)
     assert (said.ask, said.assignment, said.epoch) == (str(ask.pk), str(hold.assignment_id), 1)
     assert said.do == messages.Save(name=f"saved-{ask.pk}")
@@ -55,25 +56,25 @@ def test_it_is_saved_under_a_name_of_ours_and_a_label_of_theirs(
     state = State.objects.get()
     assert (state, state.origin, state.label) == (ask.state, "saved", "Half done")
     assert (state.computer, state.template_version) == (hold.computer, hold.template_version)
-    assert state.expires_at is None, "a person's stays until a person deletes it"
+    assert state.expires_at == state.made_at + timedelta(days=14)
 
 
 def test_what_cannot_be_saved_says_why(hold: Hold, paper: PaperWorker, mia: Actor) -> None:
-    ask = save_computer(hold, label="", actor=mia)
+    ask = save_computer(hold, label="", keep_days=14, actor=mia)
     answer(paper, ask, error="this engine cannot save a live desktop")
     assert (ask.status, ask.error, ask.state) == ("failed", "this engine cannot save a live desktop", None)
-    save_computer(hold, label="", actor=mia)  # and it may be tried again
+    save_computer(hold, label="", keep_days=14, actor=mia)  # and it may be tried again
 
 
 def test_one_thing_at_a_time_and_only_of_one_that_is_ready(
     hold: Hold, workspace: Workspace, member: User, mia: Actor
 ) -> None:
-    save_computer(hold, label="", actor=mia)
+    save_computer(hold, label="", keep_days=14, actor=mia)
     with pytest.raises(NotReady, match="being saved already"):
         draft_from(hold, name="mine", actor=mia)
     assert not TemplateVersion.objects.filter(status="draft").exists()
     with pytest.raises(NotReady, match="is waiting"):
-        save_computer(opened(workspace, member), label="", actor=mia)
+        save_computer(opened(workspace, member), label="", keep_days=14, actor=mia)
 
 
 def test_only_who_opened_it_and_managers_may_save_it(
@@ -82,14 +83,14 @@ def test_only_who_opened_it_and_managers_may_save_it(
     of_owner = opened(workspace, owner)
     start(paper, of_owner)
     with pytest.raises(NotAllowed):
-        save_computer(of_owner, label="", actor=mia)
-    save_computer(hold, label="", actor=Actor.person(admin))
+        save_computer(of_owner, label="", keep_days=14, actor=mia)
+    save_computer(hold, label="", keep_days=14, actor=Actor.person(admin))
 
 
 def test_an_answer_is_taken_once_and_only_to_what_was_asked(
     hold: Hold, paper: PaperWorker, mia: Actor
 ) -> None:
-    ask = save_computer(hold, label="", actor=mia)
+    ask = save_computer(hold, label="", keep_days=14, actor=mia)
     answer(paper, ask, error="full")
     for said in (ask, Ask(pk=hold.pk, hold=hold)):
         applied = paper.say(
@@ -100,7 +101,7 @@ def test_an_answer_is_taken_once_and_only_to_what_was_asked(
 
 
 def test_nothing_said_to_be_saved_is_no_saved_desktop(hold: Hold, paper: PaperWorker, mia: Actor) -> None:
-    ask = save_computer(hold, label="", actor=mia)
+    ask = save_computer(hold, label="", keep_days=14, actor=mia)
     applied = paper.say(hold.assignment, {"kind": "answered", "ask": str(ask.pk)})  # type: ignore[arg-type]
     assert len(applied.refused) == 1
     ask.refresh_from_db()

@@ -138,7 +138,7 @@ def test_what_is_used_or_being_saved_is_not_idle(
     mine, saved = opened(workspace, member), opened(workspace, member)
     for hold in (mine, saved):
         start(paper, hold)
-    save_computer(saved, label="", actor=Actor.person(member))
+    save_computer(saved, label="", keep_days=14, actor=Actor.person(member))
     for hold in (mine, saved):
         age(hold, last_used_at=16)
     used(mine)

@@ -178,6 +178,53 @@ def test_what_a_live_desktop_needs_is_not_let_go(host: Worker, owner: User, payl
     assert entry.detail == {"name": row.name, "worker": "bench"}
 
 
+@pytest.fixture
+def by_hand(host: Worker) -> State:
+    """Saved by a person, unused for a while."""
+    expires = timezone.now() + timedelta(days=2)
+    return StateFactory(worker=host, origin="saved", keep_days=14, expires_at=expires)
+
+
+def days_left(state: State) -> int:
+    state.refresh_from_db()
+    assert state.expires_at
+    return round((state.expires_at - timezone.now()) / timedelta(days=1))
+
+
+def test_what_a_person_saves_goes_so_long_after_its_last_use(host: Worker, by_hand: State) -> None:
+    computer = ComputerFactory(assignment=AssignmentFactory(worker=host))
+    made = states.state_saved(computer.assignment, computer, saved("saved-1"), keep_days=30)
+    assert days_left(made) == 30
+    for days_ago, left in ((13, 2), (5, 9), (0, 14), (3, 14)):
+        at = timezone.now() - timedelta(days=days_ago)
+        states.started_from(host.pk, by_hand.name, times=1, at=at)
+        assert days_left(by_hand) == left
+    State.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    one_pass()
+    assert status(by_hand) == "leaving"
+    states.started_from(host.pk, by_hand.name, times=1, at=timezone.now())
+    assert days_left(by_hand) == 0, "one that leaves does not come back"
+
+
+def test_it_is_kept_longer_when_somebody_says_so(by_hand: State, member: User) -> None:
+    for days, left, usual in ((5, 5, 14), (60, 60, 60)):
+        states.keep(by_hand, days=days, actor=Actor.person(member))
+        assert (days_left(by_hand), by_hand.keep_days) == (left, usual)
+    with pytest.raises(states.NotKept, match="longer than that already"):
+        states.keep(by_hand, days=30, actor=Actor.person(member))
+    assert days_left(by_hand) == 60
+    entries = AuditEntry.objects.filter(action="state.kept").order_by("pk")
+    assert [entry.detail["keep_days"] for entry in entries] == [5, 60]
+    states.no_longer_wanted([by_hand])
+    with pytest.raises(states.NotKept, match="has been deleted"):
+        states.keep(by_hand, days=90, actor=Actor.person(member))
+
+
+def test_what_nobody_saved_by_hand_is_not_kept_for_days(host: Worker, member: User) -> None:
+    with pytest.raises(states.NotKept, match="when nothing needs it"):
+        states.keep(StateFactory(worker=host), days=5, actor=Actor.person(member))
+
+
 def test_a_member_deletes_none(host: Worker, member: User) -> None:
     row = StateFactory(worker=host)
     with pytest.raises(NotAllowed):

@@ -216,6 +216,7 @@ def test_saving_waits_for_the_answer_or_says_that_it_is_at_it(
     answer(paper, ask, computer)
     reply = post(client, {"label": "Half done"}, f"{address}?wait=0", **key)
     assert (reply.status_code, reply.json()["label"], reply.json()["origin"]) == (201, "Half done", "saved")
+    assert (reply.json()["keep_days"], reply.json()["expires_at"] is None) == (14, False)
     assert reply.json()["made_by"] == {"kind": "computer", "id": str(hold.pk)}
     (asked,) = client.get(f"/v1/computers/{hold.pk}").json()["asks"]
     assert (asked["status"], asked["state"]) == ("done", reply.json()["id"])
@@ -254,6 +255,35 @@ def test_a_template_is_named_as_images_are(
     reply = post(api(*WRITE), {"name": name}, f"/v1/computers/{hold.pk}/template?wait=0")
     assert (reply.status_code, [error["field"] for error in reply.json()["errors"]]) == (422, ["name"])
     assert not Ask.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "document", "field", "code"),
+    [
+        ("template", {"name": 5}, "name", "invalid"),
+        ("template", {"name": "mine", "titel": "Mine"}, "titel", "unknown_field"),
+        ("states", {"name": "Half done"}, "name", "unknown_field"),
+        ("states", {"keep_days": 0}, "keep_days", "min_value"),
+        ("view", {"drives": True}, "drives", "unknown_field"),
+    ],
+)
+def test_what_is_not_of_the_document_is_refused_and_nothing_is_asked(
+    api: Api,
+    workspace: Workspace,
+    owner: User,
+    paper: PaperWorker,
+    path: str,
+    document: dict[str, Any],
+    field: str,
+    code: str,
+) -> None:
+    hold = opened(workspace, owner)
+    start(paper, hold)
+    reply = post(api(*WRITE), document, f"/v1/computers/{hold.pk}/{path}")
+    assert reply.status_code == 422
+    assert [(error["field"], error["code"]) for error in reply.json()["errors"]] == [(field, code)]
+    assert not Ask.objects.exists()
+    assert not LiveView.objects.exists()
 
 
 @pytest.mark.parametrize("wait", ["-1", "31", "soon", ""])
@@ -307,3 +337,7 @@ def test_one_that_has_a_desktop_can_be_watched_and_others_say_why_not(
     waiting = HoldFactory(workspace=workspace, opened_by=member)
     refused = post(api("computers:read", user=member), {}, f"/v1/computers/{waiting.pk}/view")
     assert (refused.status_code, refused.json()["code"]) == (409, "not_live")
+    client = api(*WRITE, user=member)
+    client.delete(f"/v1/computers/{hold.pk}")
+    closing = post(client, {}, f"/v1/computers/{hold.pk}/view")
+    assert (closing.status_code, closing.json()["code"]) == (409, "not_live")

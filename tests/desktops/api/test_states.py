@@ -129,6 +129,37 @@ def test_it_is_deleted_once(api: Api, host: Worker) -> None:
     assert AuditEntry.objects.filter(action="state.deleted").count() == 1
 
 
+def test_one_saved_by_a_person_is_kept_longer(api: Api, host: Worker, member: User) -> None:
+    state = StateFactory(worker=host, origin="saved", keep_days=14)
+    client = api("computers:read", "computers:write", user=member)
+    reply = client.patch(f"/v1/states/{state.pk}", {"keep_days": 30}, format="json")
+    assert (reply.status_code, reply.json()["keep_days"]) == (200, 30)
+    state.refresh_from_db()
+    assert state.expires_at
+    assert state.expires_at > timezone.now() + timedelta(days=29)
+    again = client.patch(f"/v1/states/{state.pk}", {"keep_days": 3}, format="json")
+    assert (again.status_code, again.json()["code"]) == (409, "not_kept")
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "code"),
+    [
+        ({}, "keep_days", "required"),
+        ({"keep_days": 0}, "keep_days", "min_value"),
+        ({"keep_days": 366}, "keep_days", "max_value"),
+        ({"keep_days": "30"}, "keep_days", "invalid"),
+        ({"keep_days": 30, "label": "Other"}, "label", "unknown_field"),
+    ],
+)
+def test_a_lifetime_that_cannot_be_is_refused(
+    api: Api, host: Worker, document: dict[str, Any], field: str, code: str
+) -> None:
+    state = StateFactory(worker=host, origin="saved", keep_days=14)
+    reply = api("computers:write").patch(f"/v1/states/{state.pk}", document, format="json")
+    assert reply.status_code == 422
+    assert [(error["field"], error["code"]) for error in reply.json()["errors"]] == [(field, code)]
+
+
 def test_what_is_needed_stays_and_says_so(api: Api, host: Worker) -> None:
     state, client = StateFactory(worker=host), api("computers:read", "computers:write")
     AssignmentFactory(worker=host, status="held", payload={"fork": {"state": state.name}})

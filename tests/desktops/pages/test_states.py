@@ -194,6 +194,47 @@ class TestOne:
         assert state.status == "held"
 
 
+class TestKeeping:
+    @pytest.mark.parametrize(
+        ("days", "says", "left"),
+        [
+            ("60", "It stays until", 60),
+            ("1", "It stays longer than that already", 14),
+            ("0", "Must be between 1 and 365.", 14),
+            ("for ever", "Must be a whole number.", 14),
+        ],
+    )
+    def test_a_member_has_one_kept_longer(
+        self,
+        client_for: ClientFor,
+        member: User,
+        workspace: Workspace,
+        host: Worker,
+        days: str,
+        says: str,
+        left: int,
+    ) -> None:
+        expires = timezone.now() + timedelta(days=14)
+        state = StateFactory(worker=host, origin="saved", keep_days=14, expires_at=expires)
+        client = client_for(member)
+        assert "for 14 days" in page(client, "state", workspace, state.pk)
+        assert "goes" in page(client, "state-list", workspace)
+        reply = client.post(
+            reverse("state-keep", args=[workspace.slug, state.pk]), {"keep_days": days}, follow=True
+        )
+        assert says in reply.content.decode()
+        state.refresh_from_db()
+        assert state.expires_at
+        assert round((state.expires_at - timezone.now()) / timedelta(days=1)) == left
+
+    def test_others_have_no_such_form(
+        self, client_for: ClientFor, owner: User, workspace: Workspace, state: State
+    ) -> None:
+        assert reverse("state-keep", args=[workspace.slug, state.pk]) not in page(
+            client_for(owner), "state", workspace, state.pk
+        )
+
+
 class TestDeleting:
     def test_an_admin_is_asked_first(
         self, client_for: ClientFor, admin: User, workspace: Workspace, state: State
