@@ -128,3 +128,32 @@ def desktop_time(run: Run) -> DesktopTime:
             [run.pk, SAMPLE],
         )
         return DesktopTime(*(float(seconds or 0) for seconds in cursor.fetchone()))
+
+
+@dataclass(frozen=True)
+class OtherTime:
+    """Seconds that desktops existed which no finished attempt had to itself: those that played the steps which forks
+    share, and those of attempts that were cancelled. With DesktopTime.up, of a run that has ended and is not sampled,
+    it is every second in the ledger."""
+
+    prefixes: float
+    cancelled: float
+
+
+def other_time(run: Run) -> OtherTime:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT sum(up) FILTER (WHERE purpose = 'prefix'), sum(up) FILTER (WHERE purpose <> 'prefix')
+            FROM (
+                SELECT computer.purpose, extract(epoch FROM computer.stopped_at - computer.started_at)::float AS up
+                FROM desktops_computer computer
+                LEFT JOIN runs_attempttry one ON one.computer_id = computer.id
+                LEFT JOIN runs_attempt attempt ON attempt.id = one.attempt_id
+                WHERE computer."group" = %s AND computer.stopped_at IS NOT NULL
+                  AND (computer.purpose = 'prefix' OR attempt.status = 'cancelled')
+            ) AS gone
+            """,
+            [run.pk],
+        )
+        return OtherTime(*(float(seconds or 0) for seconds in cursor.fetchone()))

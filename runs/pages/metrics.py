@@ -50,10 +50,16 @@ class Latency(NamedTuple):
 
 
 class Spent(NamedTuple):
+    """`css`: a class, or the name of a hatch."""
+
     word: str
     css: str
     seconds: float
     share: float
+
+    @property
+    def fill(self) -> str:
+        return self.css if self.css.startswith("hatch-") else ""
 
 
 @require_safe
@@ -72,6 +78,7 @@ def metrics(request: WorkspaceRequest, number: int) -> HttpResponse:
         "curve": cost_curve(run, timezone.now()),
         "time_spent": spent,
         "time_parts": segments(1, {one.css: one.share for one in spent}),
+        "time_in_all": sum(one.seconds for one in spent),
         "reason_words": sentences.INVALID_REASONS,
         "no_verdict_count": sum(total.no_verdict for total in totals.values()),
         "no_verdict": scoring.no_verdict(run),
@@ -257,10 +264,9 @@ def cost_curve(run: Run, now: datetime) -> Curve | None:
 
 
 def time_spent(run: Run) -> list[Spent]:
-    """Seconds that desktops of the sampled attempts existed, by what they were doing."""
+    """Seconds that desktops existed, by what they were doing: all of them, or of the sampled attempts only."""
     time = timing.desktop_time(run)
-    if time.up <= 0:
-        return []
+    other = timing.other_time(run) if run.finished <= timing.SAMPLE else timing.OtherTime(0, 0)
     named = [
         ("Policy replies", "f-acc", time.policy),
         ("Screen settling", "f-ink2", time.settle),
@@ -269,7 +275,9 @@ def time_spent(run: Run) -> list[Spent]:
         ("Task setup", "f-pale", time.setup),
         ("Verifying", "f-void", time.verify),
         ("Tries that broke", "f-fail", time.broken),
+        ("Steps that forks share", "hatch-acc", other.prefixes),
+        ("Attempts that were cancelled", "hatch-void", other.cancelled),
         ("Stopping and the rest", "f-line", time.rest),
     ]
-    whole = sum(seconds for _, _, seconds in named)
+    whole = sum(seconds for _, _, seconds in named) or 1
     return [Spent(word, css, seconds, seconds / whole) for word, css, seconds in named if seconds >= 0.005]

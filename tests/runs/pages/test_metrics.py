@@ -1,4 +1,4 @@
-"""The cost over time of a run."""
+"""The cost over time of a run, and where the time of its desktops went."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import pytest
 from django.utils import timezone
 
 from console.models import LedgerEntry, LedgerTally
-from runs.models import Run
-from runs.pages.metrics import cost_curve
-from tests.factories import EventFactory
+from desktops.models import Computer
+from runs.models import Attempt, Run
+from runs.pages.metrics import cost_curve, time_spent
+from tests.factories import AttemptTryFactory, EventFactory, PrefixFactory, PrefixTryFactory
 
-from .stage import a_run
+from .stage import a_run, play
 
 pytestmark = pytest.mark.django_db
 
@@ -59,3 +60,23 @@ def test_the_time_before_a_run_was_reopened_is_no_part_of_its_cost_over_time(wor
 def test_a_run_that_has_spent_nothing_has_no_cost_curve(workspace):
     run = a_run(workspace)
     assert cost_curve(Run.objects.select_related("budget").get(pk=run.pk), timezone.now()) is None
+
+
+def test_desktop_time_is_every_second_that_is_billed_also_of_prefixes_and_cancelled_attempts(workspace):
+    run = a_run(workspace, tasks=3)
+    done, cancelled, _ = play(run, finished=1)
+    begun = timezone.now() - timedelta(seconds=60)
+    tries = [
+        AttemptTryFactory(attempt=done),
+        AttemptTryFactory(attempt=cancelled, ok=None),
+        PrefixTryFactory(prefix=PrefixFactory(run=run)),
+    ]
+    Attempt.objects.filter(pk=cancelled.pk).update(status="cancelled")
+    for seconds, one in zip((10, 20, 7), tries, strict=True):
+        Computer.objects.filter(pk=one.computer.pk).update(
+            started_at=begun, stopped_at=begun + timedelta(seconds=seconds)
+        )
+    spent = {one.word: one.seconds for one in time_spent(run)}
+    assert sum(spent.values()) == pytest.approx(10 + 20 + 7)
+    assert spent["Attempts that were cancelled"] == pytest.approx(20)
+    assert spent["Steps that forks share"] == pytest.approx(7)
