@@ -55,7 +55,7 @@ def page(request: WorkspaceRequest, more: dict[str, Any], status: int = 200) -> 
     shown = by_number(runs, request.GET, rows=ROWS, field="number")
     open_now = [hold.budget for hold in Hold.objects.for_workspace(workspace).live().select_related("budget")]
     used = so_far(workspace, [root, *open_now, *(run.budget for run in shown.rows)], now)
-    days = by_day(workspace, now.date())
+    days = by_day(workspace, now.date(), running=used[root.pk].spent - root.spent)
     top = max((cost for _, cost in days), default=Decimal(0))
     context = {
         "budget": root,
@@ -82,8 +82,9 @@ def opened(workspace: Workspace) -> Decimal:
     return settled.aggregate(all=Sum("spent"))["all"] or Decimal(0)
 
 
-def by_day(workspace: Workspace, today: date) -> list[tuple[date, Decimal]]:
-    """What was settled on each of the last DAYS days (UTC), oldest first. Kept sums: one query, flat at any size."""
+def by_day(workspace: Workspace, today: date, *, running: Decimal) -> list[tuple[date, Decimal]]:
+    """What was settled on each of the last DAYS days (UTC), oldest first, and today what desktops that run have cost
+    so far, as if they ended now. Kept sums: one query, flat at any size."""
     first = today - timedelta(days=DAYS - 1)
     found = (
         LedgerTally.objects.for_workspace(workspace)
@@ -93,6 +94,7 @@ def by_day(workspace: Workspace, today: date) -> list[tuple[date, Decimal]]:
         .order_by()
     )
     costs = {since.astimezone(UTC).date(): cost for since, cost in found}
+    costs[today] = costs.get(today, Decimal(0)) + running
     every = (first + timedelta(days=n) for n in range(DAYS))
     return [(day, costs.get(day, Decimal(0))) for day in every]
 

@@ -81,7 +81,7 @@ def home(request: WorkspaceRequest) -> HttpResponse:
         "workers": workers,
         "budget": budget,
         "used": used,
-        "days": days(workspace, now.date()),
+        "days": days(workspace, now.date(), used.spent - budget.spent if budget and used else Decimal(0)),
         "pipeline": next((line for line in ended_lines if _tells_of_the_pipeline(line.run)), None),
         "todos": todos(request, [*playing, *ended], workers, budget),
         "is_live": True,
@@ -122,10 +122,10 @@ def slots(workspace: Any, workers: list[Worker]) -> dict[str, Any]:
     return {"workers": shown, "held": len(held), "free": free, "all": len(held) + free}
 
 
-def days(workspace: Any, today: date) -> dict[str, Any]:
-    """Settled cost by day of the last DAYS days, as bars of at most 60 px."""
+def days(workspace: Any, today: date, running: Decimal) -> dict[str, Any]:
+    """Cost by day of the last DAYS days, as bars of at most 60 px."""
     since = today - timedelta(days=DAYS - 1)
-    spent = dict(by_day(workspace, today))
+    spent = dict(by_day(workspace, today, running=running))
     most = max(spent.values(), default=Decimal(0))
     pitch = 100 / DAYS
     bars = []

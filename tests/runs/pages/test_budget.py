@@ -112,10 +112,19 @@ def test_days_without_spending_are_there_too(workspace, owner, client_for):
     spend(run, "0.20")
     spend(run, "0.40", days_ago=3)
     spend(run, "9.00", days_ago=40)
-    days = by_day(workspace, datetime.now(UTC).date())
+    days = by_day(workspace, datetime.now(UTC).date(), running=Decimal(0))
     assert [str(cost) for _, cost in days[-4:]] == ["0.400000", "0", "0", "0.300000"]
     assert len(days) == 30
     assert "$0.7000 in the last 30 days" in client_for(owner).get(PAGE).content.decode()
+
+
+def test_today_counts_desktops_that_run_as_what_is_spent_does(workspace, owner, client_for):
+    run = a_run(workspace)
+    spend(run, "0.10")
+    running(run, seconds=10_000, reserved="0.30")  # never more than what is reserved
+    client = client_for(owner)
+    assert "$0.4000 in the last 30 days" in client.get(PAGE).content.decode()
+    assert "$0.4000 today" in client.get("/w/lab/").content.decode()
 
 
 def test_an_outsider_finds_no_budget(workspace, outsider, client_for):
