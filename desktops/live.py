@@ -31,13 +31,11 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 2.0  # between two looks whether the person may still see it
 TUNNEL_SECONDS: Final = 20.0
 NO_VIEW, TAKEN = 4404, 4409
-TOO_OLD = "The link to the desktop was used already, or is too old. Reload the page for another."
 NO_TUNNEL = (
     f"The desktop's worker did not connect within {TUNNEL_SECONDS:g} s. Its console connection may be away, or it"
     " reached another process of this console. Try again."
 )
 NOT_ANY_LONGER = "The desktop has ended, or you may not see it any longer."
-NO_PERSON = "Your browser sent more than a person types and clicks."
 
 _browsers: dict[uuid.UUID, Browser] = {}
 
@@ -45,6 +43,8 @@ _browsers: dict[uuid.UUID, Browser] = {}
 class Browser(AsyncWebsocketConsumer):
     """Whoever watches. Binary frames are RFB, text frames say how the view stands and how much has been seen."""
 
+    too_old = "The link to the desktop was used already, or is too old. Reload the page for another."
+    no_person = "Your browser sent more than a person types and clicks."
     view: LiveView | None = None
     tunnel: Tunnel | None = None
     _watch: asyncio.Task[None] | None = None
@@ -59,7 +59,7 @@ class Browser(AsyncWebsocketConsumer):
             ticket = self.scope["url_route"]["kwargs"]["ticket"]
             self.view = await database_sync_to_async(views.open_view)(ticket, user)
         if self.view is None:
-            await self.end(ViewNews(state="ended", detail=TOO_OLD))
+            await self.end(ViewNews(state="ended", detail=self.too_old))
             return
         _browsers[self.view.pk] = self
         await self.tell(ViewNews(state="waiting", detail="Asking the worker for the desktop's screen."))
@@ -82,14 +82,14 @@ class Browser(AsyncWebsocketConsumer):
             try:
                 seen = Seen.model_validate_json(text_data or "")
             except ValidationError:
-                await self.end(ViewNews(state="ended", detail=NO_PERSON))
+                await self.end(ViewNews(state="ended", detail=self.no_person))
                 return
             self._seen = min(max(self._seen, seen.bytes), self._sent)
             await self.tunnel.tell(Seen(bytes=self._seen))
             return
         self._passed += len(bytes_data)
         if len(bytes_data) > messages.INPUT_FRAME or self._passed - self._taken > messages.INPUT_WINDOW:
-            await self.end(ViewNews(state="ended", detail=NO_PERSON))
+            await self.end(ViewNews(state="ended", detail=self.no_person))
             return
         await self.tunnel.send(bytes_data=bytes_data)
 
@@ -135,7 +135,7 @@ class Browser(AsyncWebsocketConsumer):
                 await self.end(ViewNews(state="ended", detail=NOT_ANY_LONGER))
                 return
             if self.tunnel is None and time.monotonic() - began > TUNNEL_SECONDS:
-                await self.end(ViewNews(state="ended", detail=NO_TUNNEL))
+                await self.end(ViewNews(state="again", detail=NO_TUNNEL))
                 return
 
     async def _person(self) -> User | None:
@@ -149,6 +149,12 @@ class Browser(AsyncWebsocketConsumer):
 
 class Watcher(Browser):
     """A program that watches: it has a token in place of a session, and is at no page whose origin could be asked."""
+
+    too_old = (
+        "The ticket was used already, is too old, or is another person's, or this token does not have computers:read."
+        " Ask for another ticket: each opens one socket."
+    )
+    no_person = "More came through this socket than a viewer sends."
 
     def _token(self) -> Token | None:
         return token_of(dict(self.scope["headers"]).get(b"authorization", b""), Scope.COMPUTERS_READ)

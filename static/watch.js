@@ -7,7 +7,7 @@ const part = name => box.querySelector(`[data-${name}]`);
 const ACK_BYTES = 32768, AGAIN_MS = 1000, TRIES = 5;
 let rfb, socket, tries = 0, driving = false;
 
-const say = (state, words) => { box.dataset.state = state; part("watch-word").textContent = words; };
+const say = (state, words) => { box.dataset.state = state; part("watch-word").textContent = words; part("watch-mode").hidden = state !== "live"; };
 const mode = words => { part("watch-mode").querySelector("span").textContent = words; };
 
 /* what noVNC takes for its socket */
@@ -36,6 +36,7 @@ const show = line => {
 /* noVNC takes its screen away once it hears that the line is closed */
 const hangUp = () => { const old = socket; socket = rfb = null; old?.close(); };
 
+/* `again` only where asking anew may help: a desktop that has ended does not come back */
 const over = (words, again) => {
   hangUp();
   driving = false;
@@ -45,7 +46,6 @@ const over = (words, again) => {
   part("still").hidden = false;
   part("let-go").hidden = true;
   part("again").hidden = !again;
-  mode("View-only");
   say("over", words);
 };
 
@@ -53,7 +53,7 @@ const ask = async drive => {
   const headers = { "X-CSRFToken": JSON.parse(document.body.getAttribute("hx-headers"))["X-CSRFToken"] };
   const reply = await fetch(drive ? box.dataset.takeOver : box.dataset.ticket, { method: "POST", credentials: "same-origin", headers });
   if (reply.ok && !reply.redirected) return (await reply.json()).socket;
-  if (reply.status === 409) throw new Error(`${(await reply.json()).detail} Reload the page for its replay.`);
+  if (reply.status === 409) throw Object.assign(new Error((await reply.json()).detail), { gone: !drive });
   throw new Error(reply.status === 403 ? "You may watch this desktop, but not take it over." : "You may not see this desktop. Sign in again, or ask for access.");
 };
 
@@ -62,10 +62,10 @@ const open = async drive => {
   say("waiting", drive ? "Taking over…" : "Connecting…");
   let address;
   try { address = await ask(drive); }
-  catch (refused) { over(refused instanceof TypeError ? "The console does not answer." : refused.message, true); return; }
+  catch (refused) { over(refused instanceof TypeError ? "The console does not answer." : refused.message, !refused.gone); return; }
   const wire = socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${address}`);
   const line = channel(wire);
-  let got = 0, told = 0, end = { state: "again", detail: "The connection ended." };
+  let got = 0, told = 0, lived = false, end = { state: "again", detail: "The connection ended." };
   driving = drive;
   wire.binaryType = "arraybuffer";
   wire.onmessage = e => {
@@ -80,6 +80,7 @@ const open = async drive => {
     if (news.state === "waiting") say("waiting", news.detail);
     else if (news.state === "live") {
       tries = 0;
+      lived = true;
       if (drive) { box.dataset.driving = ""; part("let-go").hidden = false; }
       mode(drive ? "You hold it" : "View-only");
       say("live", drive ? "You type and click. Ctrl+Alt+Esc leaves the screen for the page." : "Your keys and clicks do not reach the desktop.");
@@ -89,10 +90,10 @@ const open = async drive => {
   wire.onclose = () => {
     line.onclose?.({ code: 1000 });
     if (wire !== socket) return;
-    const held = driving && !("stays" in box.dataset);
-    if (held) over(end.state === "again" ? "You hold the desktop no longer; it is ending." : end.detail, true);
+    const stays = "stays" in box.dataset;
+    if (drive && lived && !stays) over(end.state === "again" ? "You hold the desktop no longer; it is ending." : end.detail, false);
     else if (end.state === "again" && tries < TRIES) { tries += 1; over(`${end.detail} Connecting again…`, false); setTimeout(() => { if (!socket) open(false); }, AGAIN_MS * tries); }
-    else over(end.detail, true);
+    else over(end.detail, end.state === "again" || drive || stays);
   };
 };
 
@@ -107,7 +108,7 @@ const begin = () => {
   begun = true;
   document.addEventListener("click", e => {
     if (e.target.closest("[data-take]")) replace(true);
-    else if (e.target.closest("[data-let-go]")) "stays" in box.dataset ? replace(false) : over("You have let go; the desktop is ending.", true);
+    else if (e.target.closest("[data-let-go]")) "stays" in box.dataset ? replace(false) : over("You have let go; the desktop is ending.", false);
     else if (e.target.closest("[data-again]")) replace(false);
     else if (e.target.closest("[data-full]")) box.querySelector(".stage").requestFullscreen?.();
   });

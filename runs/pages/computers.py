@@ -16,7 +16,7 @@ from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.pages.paging import by_number
 from desktops.models import Computer, ComputerTally
 from runs.models import Attempt, AttemptTry, Prefix, PrefixTry, Run
-from runs.pages import forks
+from runs.pages import forks, sentences
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.loaders import run_or_404
 
@@ -40,6 +40,10 @@ class Desktop:
     @property
     def played(self) -> Attempt | Prefix | None:
         return self.attempt or self.prefix
+
+    @property
+    def why_gone(self) -> str:
+        return sentences.why_gone(self.computer.stop_reason)
 
     @property
     def forks_page(self) -> int:

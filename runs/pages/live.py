@@ -67,6 +67,7 @@ def live(request: WorkspaceRequest, number: int, computer: int) -> HttpResponse:
         "may_take_over": may_cancel(run, request.membership) and playing_on(one) is not None,
         "last_actions": _last_actions(played) if played else [],
         "is_live": one.stopped_at is None,
+        "why_gone": sentences.why_gone(one.stop_reason),
     }
     reply = render(request, "runs/live.html", context)
     reply["Vary"] = "HX-Request, Cookie"

@@ -28,6 +28,9 @@ INVALID_REASONS: Final = {
     "worker_fault": "Worker broke",
 }
 
+# What else workers say of a desktop that is gone.
+GONE: Final = {"finished": "Finished", "stopped": "Told to stop"}
+
 # Who is at fault for an attempt without a verdict.
 OURS: Final = set(INVALID_REASONS) - {"human_intervened", "paid_until_reached"}
 
@@ -88,6 +91,11 @@ class Told(NamedTuple):
 
 def reason(code: str) -> str:
     return INVALID_REASONS.get(code, code.replace("_", " ").capitalize())
+
+
+def why_gone(reason: str) -> str:
+    """Why a desktop ended, as its worker said: by a code, or in a sentence already."""
+    return GONE.get(reason) or INVALID_REASONS.get(reason, reason)
 
 
 def reasons(codes: list[str]) -> str:

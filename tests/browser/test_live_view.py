@@ -106,6 +106,7 @@ def test_a_desktop_is_watched_taken_over_and_let_go(
     until(tab, lambda: red(corner(tab)))
 
     tab.get_by_role("button", name="Let go").click()
+    assert tab.get_by_role("button", name="Try again").count() == 0  # it does not come back
     expect(tab.get_by_text("This desktop has ended")).to_be_visible(timeout=LIVE_MS)
     expect(tab.locator("[data-watch]")).to_have_count(0)
     tab.get_by_role("link", name="Open the replay").click()

@@ -92,10 +92,10 @@ def test_a_taken_desktop_says_so_and_is_not_offered_again(
 def test_a_desktop_that_has_ended_leads_to_the_replay(
     computer: Computer, owner: User, client_for: Callable[[User], Client]
 ) -> None:
-    Computer.objects.update(stopped_at=timezone.now(), stop_reason="finished")
+    Computer.objects.update(stopped_at=timezone.now(), stop_reason="worker_lost")
     client = client_for(owner)
     page = client.get(PAGE).content.decode()
-    assert "This desktop has ended" in page
+    assert "This desktop has ended: Worker was lost." in page
     assert 'href="/w/lab/runs/1/attempts/1/">Open the replay' in page
     assert "data-watch" not in page
     assert client.post(f"{PAGE}view/").status_code == 409
