@@ -217,6 +217,7 @@ def test_unsaved_work_is_on_each_copy_and_then_they_part(
     found = []
     for number in range(-len(COPIES), 0):
         records = table.records(number)
+        assert one(records, "computer_started").from_state == saved.name
         assert one(records, "forked").differences == []
         found.append(one(records, "verdict").evidence[0].found.strip())
     assert found == [app.found(word) for word in COPIES]
