@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 import docker
 
 from desktops.worker.engine.base import COMPUTER_LABEL, OWNER_LABEL
+from desktops.worker.engine.runc import rehearsal
 
 GROUP_LOOK_SECONDS = 0.1
 EVENTS_LOOK_SECONDS, EVENTS_AGAIN_SECONDS = 5.0, 5.0
@@ -19,13 +21,14 @@ EVENTS_LOOK_SECONDS, EVENTS_AGAIN_SECONDS = 5.0, 5.0
 
 @dataclass
 class Seen:
-    """Seconds since 1970; None for what has not happened."""
+    """Seconds since 1970; None for what has not happened. `for_itself`: its worker made it for no assignment."""
 
     owner: str
     created: float
     started: float | None = None
     died: float | None = None
     removed: float | None = None
+    for_itself: bool = False
 
 
 class Observer(Protocol):
@@ -100,12 +103,13 @@ class Containers:
 
 
 class ControlGroups:
-    """By the kernel: what runs under `/deskyard/COMPUTER`, looked at many times a second until `close`. Whose it is
-    cannot be seen there: `of` gives all, each with the owner ""."""
+    """By the kernel: what runs under `/deskyard/COMPUTER`, looked at many times a second until `close`. Whose it
+    is tells the box that it was started from, in one of the workers' `homes`; one without has the owner ""."""
 
-    def __init__(self) -> None:
+    def __init__(self, homes: Path) -> None:
         groups = Path("/sys/fs/cgroup")
         self._root = (groups / "pids" if (groups / "pids").is_dir() else groups) / "deskyard"
+        self._homes = homes
         self._lock = threading.Lock()
         self._seen: dict[str, Seen] = {}
         self._closing = threading.Event()
@@ -117,18 +121,30 @@ class ControlGroups:
             now = time.time()
             live = {group.name for group in _folders(self._root) if _runs(group)}
             with self._lock:
-                for computer in live:
-                    self._seen.setdefault(computer, Seen("", now, now))
+                for computer in live - self._seen.keys():
+                    self._seen[computer] = self._begun(computer, now)
                 for computer, seen in self._seen.items():
                     if seen.died is None and computer not in live:
                         seen.died = seen.removed = now
 
+    def _begun(self, computer: str, now: float) -> Seen:
+        seen = Seen("", now, now)
+        with contextlib.suppress(FileNotFoundError):  # its box is gone already
+            for box in self._homes.glob(f"*/desktops/boxes/{computer}"):
+                seen.for_itself = not (box / "paid_until").exists()
+                # By a small program of its own a worker that begins sees whether this machine can save desktops.
+                if (box / "recipe").read_text() != rehearsal.NAME:
+                    seen.owner = (box.parents[2] / "owner").read_text().strip()
+        return seen
+
     def of(self, owners: set[str]) -> dict[str, Seen]:
         with self._lock:
-            return dict(self._seen)
+            return {name: seen for name, seen in self._seen.items() if seen.owner in {*owners, ""}}
 
     def left(self, owners: set[str]) -> list[str]:
-        return []
+        with self._lock:
+            theirs = [name for name, seen in self._seen.items() if seen.owner in owners]
+        return [computer for computer in theirs if _runs(self._root / computer)]
 
     def close(self) -> None:
         self._closing.set()

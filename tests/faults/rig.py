@@ -45,7 +45,7 @@ class Rig:
         self.url = f"http://127.0.0.1:{self.port}"
         self.observers: list[Observer] = [Containers(socket_of(engine))]
         if engine.startswith(RUNC):
-            self.observers.append(ControlGroups())
+            self.observers.append(ControlGroups(folder))
         self._digests, self._count = digests, labs
         self._labs: list[Lab] = []
         self._lock = threading.Lock()
@@ -208,7 +208,7 @@ class Worker:
         warm: bool = False,
     ) -> None:
         rig = lab.rig
-        self.name, self._engine = name, engine or rig.engine
+        self.name, self.warm, self._engine = name, warm, engine or rig.engine
         self.home = home or rig.folder / f"{lab.slug}-{name}-{number}"
         self.home.mkdir(parents=True, exist_ok=True)
         self.program = rig._program(
