@@ -83,7 +83,7 @@ def a_rig(engine: str, digests: Mapping[str, str], labs: int) -> Iterator[Rig]:
 @pytest.fixture(scope="module")
 def rig(engine_address: str, digest: Callable[[str], str]) -> Iterator[Rig]:
     """For one module, whose tests do to its services what they like."""
-    with a_rig(engine_address, {"basic": digest("basic")}, labs=2) as made:
+    with a_rig(engine_address, {"basic": digest("basic")}, labs=3) as made:
         yield made
 
 

@@ -73,9 +73,15 @@ FAULTS: dict[str, Test] = {
     "websocket cut": workers.test_cut_off,
     "console killed": services.test_a_console_that_is_killed_and_comes_back_loses_and_doubles_nothing,
     "supervisor killed": services.test_a_spare_supervisor_goes_on_where_the_leader_was_killed,
+    "supervisor killed in the middle of a pass": (
+        services.test_a_spare_supervisor_goes_on_where_the_leader_was_killed_in_the_middle_of_a_pass
+    ),
     "database restarted": services.test_a_database_that_is_restarted_at_once_loses_nothing,
     "container killed": workers.test_container_killed,
     "engine restarted": services.test_an_engine_whose_service_is_restarted_keeps_its_desktops,
+    "engine away below desktops on runc": (
+        services.test_desktops_that_are_no_containers_play_on_while_the_engine_with_their_images_is_away
+    ),
     "disk full": workers.test_disk_full,
     "worker killed while it saves a desktop": forks.test_killed_while_saving,
     "worker killed while it restores one": forks.test_killed_while_restoring,

@@ -8,9 +8,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from console.embedded.processes import ending_with_parent
+from desktops.worker.engine.choose import RUNC
 from desktops.worker.engine.podman import PodmanService
 from runs.supervisor import LEADER_LOCK
 
@@ -88,6 +90,30 @@ def test_a_spare_supervisor_goes_on_where_the_leader_was_killed(rig: Rig, lab: L
     next_one.end()
 
 
+def test_a_spare_supervisor_goes_on_where_the_leader_was_killed_in_the_middle_of_a_pass(
+    rig: Rig, lab: Lab
+) -> None:
+    """It is held up inside of a transaction, by somebody who holds the money, and killed there."""
+    leader, spare = rig.supervisor, rig.new_supervisor("second")
+    spare.start()
+    held = until(lambda: _leads(rig), 30, "a leader")
+    with psycopg.connect(rig.postgres.url) as money:
+        money.execute(
+            "SELECT 1 FROM console_budget WHERE workspace_id = %s AND parent_id IS NULL FOR NO KEY UPDATE",
+            [lab.key],
+        )
+        run = lab.run("solved", parallel_copies=2)
+        waits = (
+            "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
+            " AND backend_xid IS NOT NULL"
+        )
+        until(lambda: rig.value(waits, held), 60, "a supervisor that waits within its pass")
+        leader.kill()
+    until(lambda: _leads(rig) not in (None, held), 30, "the spare's lead")
+    rig.supervisor = spare
+    solved_at_once(lab, run)
+
+
 def test_a_spare_supervisor_goes_on_where_the_leader_stands_still(rig: Rig, lab: Lab) -> None:
     leader, spare = rig.supervisor, rig.new_supervisor("stand-in")
     spare.start()
@@ -163,6 +189,24 @@ def test_an_engine_whose_service_is_restarted_keeps_its_desktops(rig: Rig, servi
     service.kill()
     # The desktop plays on; that it cannot be removed yet is waited out.
     until(lambda: worker.program.said("cannot be removed, trying again"), 60, "a removal that waits")
+    service.start()
+    solved_at_once(lab, run)
+    worker.program.end()
+
+
+def test_desktops_that_are_no_containers_play_on_while_the_engine_with_their_images_is_away(
+    rig: Rig, service: OwnService
+) -> None:
+    if not rig.engine.startswith(RUNC):
+        pytest.skip("all desktops are containers here")
+    lab = rig.lab()
+    worker: Worker = lab.worker(engine=rig.engine.replace(rig.containers, service.url), slots=1)
+    run = lab.run("steady", parallel_copies=2)
+    lab.await_playing(run)
+    service.kill()
+    # The one that plays is judged and removed, and the next one is made, of layers that are there.
+    lab.await_playing(run, 2)
+    assert rig.value("SELECT done FROM runs_run WHERE id = %s", run) == 1
     service.start()
     solved_at_once(lab, run)
     worker.program.end()
