@@ -22,8 +22,8 @@ from psycopg.rows import dict_row
 from console.embedded.api import Api, answers
 from console.embedded.home import PROJECT, Home
 from console.embedded.postgres import EmbeddedPostgres
-from desktops.worker.engine.base import Engine
 from desktops.protocol.messages import LEASE_SECONDS
+from desktops.worker.engine.base import Engine
 from desktops.worker.engine.choose import RUNC, open_engine, socket_of
 
 from .observer import Containers, ControlGroups, Observer, Seen
@@ -267,9 +267,10 @@ class Lab:
             lambda: (
                 not self.rig.value(
                     "SELECT 1 FROM desktops_worker WHERE workspace_id = %s AND name = %s AND connected"
-                    f" AND last_seen_at > now() - interval '{LEASE_SECONDS} s'",
+                    " AND last_seen_at > now() - make_interval(secs => %s)",
                     self.key,
                     worker.name,
+                    LEASE_SECONDS,
                 )
             ),
             120,
