@@ -84,6 +84,7 @@ class Rig:
             "DESKYARD_HOME": str(self.home.root),
             "DESKYARD_PUBLIC_URL": self.url,
             "DJANGO_SETTINGS_MODULE": "console.settings",
+            "DESKYARD_WEBHOOKS_TO_PRIVATE": "1",  # their receivers are on this machine
             **HASTE,
         }
 
