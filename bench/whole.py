@@ -102,6 +102,7 @@ def whole(site: Site, console: Console) -> Iterator[Whole]:
             "DESKYARD_WORKER_HOME": str(home),
             "DESKYARD_ENGINE": site.address,
             "DESKYARD_SLOTS": str(DESKTOPS),
+            "DESKYARD_READY": "0",  # those that are there are of a run
         }
 
         def start_worker() -> None:

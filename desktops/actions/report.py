@@ -72,6 +72,7 @@ def heartbeat(*, worker: Worker, connection: uuid.UUID, beat: messages.Heartbeat
         "left_at": now if beat.leaving else None,
         "removed_at": None,  # it was not gone for good
         "disk_free_mb": beat.disk_free_mb,
+        "ready_desktops": beat.ready,
     }
     if beat.images:
         facts["images"] = [image.model_dump() for image in beat.images]

@@ -68,6 +68,7 @@ class WorkerSerializer(serializers.ModelSerializer[Worker]):
             "disk_free_mb",
             "states_bytes",
             "states_limit_mb",
+            "ready_desktops",
             "images",
             "version",
             "last_seen_at",

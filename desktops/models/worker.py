@@ -44,6 +44,9 @@ class Worker(models.Model):
         default=0, help_text="Of disk, for all saved desktops together; 0: not said."
     )
     states_bytes = models.PositiveBigIntegerField(default=0, help_text="Of disk that saved desktops take.")
+    ready_desktops = models.PositiveSmallIntegerField(
+        default=0, help_text="Standing ready for who asks next, and billed to nobody until then."
+    )
     images = models.JSONField(default=list, help_text="Template images on the host: name, version, digest.")
     connection = models.UUIDField(
         null=True, blank=True, help_text="The socket that speaks for it; the newest wins."

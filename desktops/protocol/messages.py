@@ -93,6 +93,7 @@ class Heartbeat(_Message):
     disk_free_mb: Count = 0
     states: list[HeldState] | None = Field(default=None, description="All of them; None: as said before.")
     states_limit_mb: Count = 0  # of disk, for all states together
+    ready: int = Field(default=0, ge=0, le=256, description="Desktops that stand ready and are nobody's yet.")
     leaving: bool = Field(default=False, description="It is being shut down and takes no work any longer.")
 
 

@@ -27,6 +27,7 @@ from .link import Link
 from .live import LiveViews
 from .log import start as start_log
 from .prefix import PrefixRun
+from .ready import Ready
 from .recorder import Recorder
 from .session import Session
 from .spool import Spool, SpoolBusy
@@ -81,10 +82,12 @@ async def _serve(config: Config, engine: Engine, spool: Spool, stop: asyncio.Eve
     facts = await asyncio.to_thread(engine.probe)
     blobs = BlobStore(config.home / "blobs")
     states = States(engine, config.home / "states", config.states_mb)
+    ready = Ready(engine, states, config.home, most=config.ready if config.warm else 0)
     surroundings = {
         "engine": engine,
         "engine_name": facts.name,
         "states": states,
+        "ready": ready,
         "scratch": config.scratch,
     }
     host = Host(
@@ -94,6 +97,7 @@ async def _serve(config: Config, engine: Engine, spool: Spool, stop: asyncio.Eve
         spool=spool,
         blobs=blobs,
         states=states,
+        ready=ready,
         kinds={
             "attempt": _build(AttemptRun, AttemptOrder, surroundings),
             "prefix": _build(PrefixRun, PrefixOrder, surroundings),

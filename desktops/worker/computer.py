@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal
@@ -57,6 +58,7 @@ class Computer:
         self.engine = engine
         self.spec = spec
         self.id = spec.computer
+        self.made = time.monotonic()
         self.start_seconds = start_seconds
         self.started_at: datetime | None = None
         self.ready_at: datetime | None = None
@@ -108,6 +110,16 @@ class Computer:
         self._guest = Guest(self._desk.connect)
         return self.started_at
 
+    def hand_over(self, paid_until: datetime | None) -> datetime:
+        """It was ready before anybody asked: it costs from the returned instant on. wait_ready() comes next."""
+        assert self._desk is not None
+        self.spec = replace(self.spec, paid_until=paid_until)
+        self._paid_until = paid_until
+        if paid_until is not None:
+            self._desk.set_paid_until(paid_until)
+        self.started_at = datetime.now(UTC)
+        return self.started_at
+
     def wait_ready(self) -> float:
         """Wait until screen, window manager, bus, wallpaper and agent answer; seconds since create().
 
@@ -128,9 +140,10 @@ class Computer:
                 self._set_limits()
         self.ready_at = datetime.now(UTC)
         self.ready_seconds = (self.ready_at - self.started_at).total_seconds()
-        keeper = threading.Thread(target=self._keep, name=f"keepalive-{self.id[:8]}", daemon=True)
-        keeper.start()
-        self._keeper = keeper  # only now: stop(), from another thread, waits for its end
+        if self._keeper is None:
+            keeper = threading.Thread(target=self._keep, name=f"keepalive-{self.id[:8]}", daemon=True)
+            keeper.start()
+            self._keeper = keeper  # only now: stop(), from another thread, waits for its end
         return self.ready_seconds
 
     def start(self) -> Computer:

@@ -36,6 +36,9 @@ class Config:
     warm: bool = (
         True  # save a desktop of each image in use, and start the others from it, where that can be done
     )
+    ready: int = (
+        2  # desktops that stand ready of what is asked for lately, where they can be started from a saved one
+    )
     states_mb: int | None = None  # of disk, for all saved desktops together; None: a part of it
 
     @property
@@ -76,6 +79,7 @@ def load(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> C
         disk_mb=_disk_mb(setting("disk_mb", str(DISK_MB))),
         log_level=setting("log_level", "INFO").upper(),
         warm=setting("warm", "1") not in ("0", "no"),
+        ready=_ready(setting("ready", "2")),
         states_mb=_states_mb(setting("states_mb")),
     )
 
@@ -98,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--slots", type=int, help="desktops at once (DESKYARD_SLOTS)")
     add("--disk-mb", type=int, help="what a desktop may write, 0 for any amount (DESKYARD_DISK_MB)")
     add("--warm", choices=("1", "0"), help="start desktops from a saved one: 1 or 0 (DESKYARD_WARM)")
+    add("--ready", help="desktops kept ready for who asks next; 0 keeps none (DESKYARD_READY)")
     add("--states-mb", type=int, help="disk for saved desktops, in MB; 0 saves none (DESKYARD_STATES_MB)")
     add("--log-level", help="DEBUG, INFO, WARNING or ERROR (DESKYARD_LOG_LEVEL)")
     return parser
@@ -124,6 +129,12 @@ def _slots(text: str) -> int | None:
         return None
     if not text.isdigit() or not 1 <= int(text) <= 256:
         raise ConfigError("DESKYARD_SLOTS must be a whole number from 1 to 256")
+    return int(text)
+
+
+def _ready(text: str) -> int:
+    if not text.isdigit() or int(text) > 256:
+        raise ConfigError("DESKYARD_READY must be a whole number from 0 to 256; 0 keeps no desktop ready")
     return int(text)
 
 

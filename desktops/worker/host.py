@@ -22,6 +22,7 @@ from .config import Config
 from .endings import LAST_RECORDS, ended
 from .engine.base import Engine, EngineError, EngineFacts, ImagingEngine, SavingEngine, SweepReport
 from .hold import Hold, NotNow
+from .ready import Ready
 from .recorder import Recorder
 from .spool import Spool, SpoolFull, Taken
 from .states import States
@@ -90,6 +91,7 @@ class Host:
         spool: Spool,
         blobs: BlobStore,
         states: States,
+        ready: Ready | None = None,
         kinds: Mapping[str, Build],
     ) -> None:
         self._config, self._engine, self._facts = config, engine, facts
@@ -102,11 +104,15 @@ class Host:
         self._closing = threading.Event()  # no new work, the keepers end
         self._giving_up = threading.Event()  # nothing may insist on an ending any longer
         self._asked_for: set[str] = set()  # digests of images that work has started from
-        self._wanted = threading.Event()  # … and another was
         self._idle = threading.Event()  # the last work has just ended
         self._deadlines = threading.Event()  # some paid_until has changed
         can_save = isinstance(engine, SavingEngine) and config.warm
         self._states = states
+        self._ready = Ready(engine, states, config.home, most=0) if ready is None else ready
+        self._ready.free_slots = self._free_slots
+        self._wanted = (
+            self._ready.asked
+        )  # a desktop of an image is, so that one be saved and some stand ready
         self._warmer = Warmer(engine, states, self._closing) if can_save else None
         self._keepers: list[threading.Thread] = []
         self.on_change: Callable[[], None] = lambda: None  # something held has changed
@@ -150,6 +156,7 @@ class Host:
         self._giving_up.set()
         for keeper in self._keepers:
             keeper.join(timeout=5)
+        self._ready.close()
         try:
             self._sweep()
         except EngineError as error:
@@ -255,6 +262,7 @@ class Host:
     def _forget_image(self, digest: str) -> None:
         if not isinstance(self._engine, ImagingEngine):
             return
+        self._ready.drop(digest)
         try:
             self._engine.forget_image(digest)
             self._look_at_images()
@@ -329,6 +337,7 @@ class Host:
             leaving=self._closing.is_set(),
             states=self._states.held(),
             states_limit_mb=self._states.limit_mb,
+            ready=len(self._ready),
         )
 
     def held(self) -> list[messages.Held]:
@@ -348,6 +357,10 @@ class Host:
 
     def _busy(self) -> int:
         return sum(not item.done.is_set() for item in self._assignments.values())
+
+    def _free_slots(self) -> int:
+        with self._lock:
+            return self.slots - self._busy()
 
     # ── work ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -462,13 +475,14 @@ class Host:
                 log.exception("the reaper broke; it looks again")
 
     def _keep_warm(self) -> None:
-        """One saved desktop of each image that has been asked for and is still here."""
+        """One saved desktop of each image that has been asked for and is still here, and some that stand ready."""
         assert self._warmer is not None
         while not self._closing.is_set():
             present = {image.digest for image in self._images}
             try:
                 self._states.forget_all_but(present)
                 self._warmer.keep_up(present & self._asked_for)
+                self._ready.keep_up(present)
             except EngineError as error:
                 log.warning("the engine does not answer the warmer: %s", error)
             self._wanted.wait(IMAGES_SECONDS)
@@ -476,6 +490,8 @@ class Host:
 
     def __contains__(self, computer: object) -> bool:
         """Whether that desktop is, or is about to be, somebody's here."""
+        if computer in self._ready:  # first: one that is handed out is there until somebody has it
+            return True
         with self._lock:
             works = [item.work for item in self._assignments.values() if not item.done.is_set()]
         warming = self._warmer is not None and computer in self._warmer.computers

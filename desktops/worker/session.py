@@ -25,6 +25,7 @@ from .faults import Ending, Fault, NotReady, Phase, classify
 from .guest_client import Guest, GuestError, GuestRefused, GuestWaitedInVain, Look
 from .hold import Hold, NotNow
 from .policies.base import Observation
+from .ready import Ready
 from .recorder import Recorder
 from .setups import PATIENCE_SECONDS, worth_waiting_for
 from .spool import SpoolFull
@@ -61,6 +62,7 @@ class Session(ABC):
         engine: Engine,
         engine_name: str,
         states: States,
+        ready: Ready | None = None,
         recorder: Recorder,
         paid_until: datetime,
         closing: threading.Event | None = None,
@@ -70,6 +72,7 @@ class Session(ABC):
         self._setup_state = "" if isinstance(order, HoldOrder) else order.setup_state
         self._engine, self._engine_name = engine, engine_name
         self._states, self._recorder = states, recorder
+        self._standing_ready = ready
         self._paid_until = paid_until
         self._scratch = scratch  # None: the machine's own temporary folder
         self._closing = closing or threading.Event()  # set: the process ends, nothing may insist any longer
@@ -156,24 +159,14 @@ class Session(ABC):
 
     def _start(self, state: str = "") -> Computer:
         """A ready desktop, from the saved one of that name if one is given. Raises StartFailed."""
-        template = self._template
-        computer = Computer(
-            self._engine,
-            DeskSpec(
-                computer=self._computer_id,
-                image=template.digest,
-                egress=template.egress,
-                memory_mb=template.memory_mb,
-                cpus=template.cpus,
-                paid_until=self._paid_until,
-                state=state,
-            ),
-        )
         self._check_ending()
-        self._recorder.intend(computer.id, now())
-        started = computer.create()
-        with self._lock:
-            self._computer = computer
+        with self._one_that_is_ready(state) as ready:
+            computer = ready or self._new(state)
+            self._computer_id = computer.id
+            self._recorder.intend(computer.id, now())
+            started = ready.hand_over(self._paid_until) if ready else computer.create()
+            with self._lock:
+                self._computer = computer
         self._unrecorded = records.ComputerStarted(
             at=started,
             computer=computer.id,
@@ -191,6 +184,25 @@ class Session(ABC):
             computer.set_paid_until(self._paid_until)
         self._recorder.record(records.ComputerReady(at=now(), computer=computer.id, seconds=seconds))
         return computer
+
+    def _one_that_is_ready(self, state: str) -> contextlib.AbstractContextManager[Computer | None]:
+        """Nobody has acted on one that stands ready: from a saved desktop that is named none is made before."""
+        if state or self._standing_ready is None:
+            return contextlib.nullcontext()
+        return self._standing_ready.take(self._template)
+
+    def _new(self, state: str) -> Computer:
+        template = self._template
+        spec = DeskSpec(
+            computer=self._computer_id,
+            image=template.digest,
+            egress=template.egress,
+            memory_mb=template.memory_mb,
+            cpus=template.cpus,
+            paid_until=self._paid_until,
+            state=state,
+        )
+        return Computer(self._engine, spec)
 
     def _begin(self, task: Task, folder: Path) -> tuple[Computer, Observation]:
         """A desktop with the task's setup: from the saved one that had it, or set up now and then saved as that."""

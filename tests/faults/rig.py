@@ -223,6 +223,7 @@ class Worker:
                 "DESKYARD_ENGINE": self._engine,
                 "DESKYARD_SLOTS": str(slots),
                 "DESKYARD_WARM": str(int(warm)),
+                "DESKYARD_READY": "0",  # each desktop is somebody's: what exists is compared with what is paid
             },
         )
 

@@ -59,6 +59,18 @@ def test_slots_show_what_is_held_and_what_is_free(
     assert "It has no runtime for it." in page
 
 
+def test_desktops_that_stand_ready_are_told_while_their_worker_is_there(
+    client_for: ClientFor, member: User, workspace: Workspace, worker: Worker
+) -> None:
+    told = f'<dd id="ready-{worker.pk}">2 '
+    Worker.objects.update(ready_desktops=2)
+    assert told not in _list(client_for(member), workspace), "it can keep none"
+    Worker.objects.update(can_fork=True)
+    assert told in _list(client_for(member), workspace)
+    Worker.objects.update(connected=False)
+    assert told not in _list(client_for(member), workspace)
+
+
 def test_a_silent_worker_is_listed_as_not_connected(
     client_for: ClientFor, member: User, workspace: Workspace
 ) -> None:

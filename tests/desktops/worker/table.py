@@ -12,6 +12,7 @@ from desktops.worker.attempt import AttemptRun
 from desktops.worker.blobs import BlobStore
 from desktops.worker.holding import HoldRun
 from desktops.worker.prefix import PrefixRun
+from desktops.worker.ready import Ready
 from desktops.worker.recorder import Recorder
 from desktops.worker.spool import Spool
 from desktops.worker.states import States
@@ -26,6 +27,7 @@ class Table:
         self.spool = Spool(tmp_path / "spool", ballast=0)
         self.blobs = BlobStore(tmp_path / "blobs")
         self.states = States(self.engine, tmp_path / "states", limit_mb=10_000)
+        self.ready = Ready(self.engine, self.states, tmp_path, most=0)
         self.closing = threading.Event()
         self.taken: list[str] = []
 
@@ -54,6 +56,7 @@ class Table:
             "engine": self.engine,
             "engine_name": "fake",
             "states": self.states,
+            "ready": self.ready,
             "recorder": Recorder(self.spool, self.blobs, assignment=name, epoch=1),
             "paid_until": datetime.now(UTC) + timedelta(minutes=5),
             "closing": self.closing,
@@ -71,7 +74,7 @@ class Table:
         assert told.count(last) == 1
         assert told[-1] == last
         assert told.count("computer_started") == told.count("computer_stopped")
-        assert self.engine.list_owned() == []
+        assert [desk for desk in self.engine.list_owned() if desk.computer not in self.ready] == []
         for item, record in zip(items, records, strict=True):
             if hasattr(record, "screenshot"):
                 assert record.screenshot in item.blobs

@@ -66,6 +66,8 @@ def test_saved_desktops_have_a_bound_of_their_own_or_the_usual_one():
         ({"DESKYARD_SLOTS": "many"}, "DESKYARD_SLOTS"),
         ({"DESKYARD_DISK_MB": "10g"}, "DESKYARD_DISK_MB"),
         ({"DESKYARD_DISK_MB": "1"}, "DESKYARD_DISK_MB"),
+        ({"DESKYARD_READY": "some"}, "DESKYARD_READY"),
+        ({"DESKYARD_READY": "1000"}, "DESKYARD_READY"),
         ({"DESKYARD_STATES_MB": "-1"}, "DESKYARD_STATES_MB"),
         ({"DESKYARD_STATES_MB": "20 GB"}, "DESKYARD_STATES_MB"),
     ],

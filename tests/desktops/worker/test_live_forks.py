@@ -6,16 +6,23 @@ import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from desktops.protocol.attempt import StateSaved
+from desktops.protocol.attempt import StateSaved, TemplatePin
+from desktops.worker.attest import attest, compare
+from desktops.worker.computer import Computer
 from desktops.worker.engine.base import Desk, DeskSpec
 from desktops.worker.engine.choose import RUNC, open_engine
 from desktops.worker.engine.runc.engine import RuncEngine
 from desktops.worker.guest_client import Guest
+from desktops.worker.ready import Ready
+from desktops.worker.warm import Warmer
 from runs.tasksets.load import load
 
 from .table import Table, kinds, one
@@ -238,6 +245,33 @@ def test_of_attempts_that_begin_at_once_one_sets_up_and_the_others_start_from_th
     played = [table.records(number) for number in range(3)]
     assert [records[-1].ok for records in played] == [True] * 3
     assert sorted(one(records, "setup_done").from_state for records in played) == ["", "setup-1", "setup-1"]
+
+
+def test_a_desktop_that_stood_ready_is_as_fresh_as_one_that_starts_now(
+    table: Table, basic: dict[str, Any], tmp_path: Path
+) -> None:
+    template = TemplatePin.model_validate(basic)
+    Warmer(table.engine, table.states, table.closing).keep_up([template.digest])
+    table.ready = Ready(table.engine, table.states, tmp_path, most=1)
+    try:
+        with table.ready.take(template) as nothing:
+            assert nothing is None
+        table.ready.keep_up([template.digest])
+        assert len(table.ready) == 1
+        with table.ready.take(template) as stood:
+            assert stood is not None
+            stood.hand_over(datetime.now(UTC) + timedelta(minutes=5))
+        with stood, Computer(table.engine, DeskSpec(str(uuid4()), template.digest)) as fresh:
+            stood.wait_ready()
+            attestation, screen = attest(fresh.guest, lambda data: sha256(data).hexdigest())
+            assert compare(stood.guest, attestation, screen).differences == []
+        table.ready.keep_up([template.digest])
+        (stands,) = table.engine.list_owned()
+        records = table.play(template=basic)
+        assert one(records, "computer_started").computer == stands.computer
+        assert records[-1].ok, records[-1].detail
+    finally:
+        table.ready.close()
 
 
 # ── copies that are not like their parent ─────────────────────────────────────────────────────────────────────────
