@@ -5,16 +5,17 @@ A test looks at what came of the scenario of its name. After each of them the sa
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
 from typing import Any
 
 import pytest
-import requests
 
 from console.embedded.api import ApiError
-from tests.factories import PASSWORD
 
+from .people import Person, page_of, words
 from .processes import until
-from .rig import TERMINAL, Rig
+from .rig import TERMINAL, Lab, Rig
 from .scenario import END_SECONDS, Played, Scenario
 
 pytestmark = [pytest.mark.desktop, pytest.mark.timeout(600)]
@@ -63,15 +64,70 @@ def workspace_budget_exceeded(rig: Rig) -> Played:
 
 
 def time_cap_reached(rig: Rig) -> Played:
+    """The one to which it was lowered meanwhile."""
     lab = rig.lab()
     lab.worker(slots=1)
-    return Played(lab, lab.run("endless", "solved", time_cap_minutes=1))
+    run = lab.run("endless", "solved", time_cap_minutes=30)
+    lab.await_status(run, "running")
+    with Person(rig, "owner") as owner:
+        owner.submit(f"{page_of(lab, run)}caps/", time_cap_minutes="1").raise_for_status()
+    return Played(lab, run, changes=cap_changes(lab))
+
+
+def spend_cap_lowered(rig: Rig) -> Played:
+    """To less than what is used, which is refused; then as far as it goes."""
+    lab = rig.lab(rate="36")
+    lab.worker(slots=1)
+    run = lab.run("endless", "solved", spend_cap_usd="5.00")
+    lab.await_status(run, "running")
+    said = []
+
+    def lowered(to: str) -> bool:
+        reply = owner.submit(f"{page_of(lab, run)}caps/", spend_cap_usd=to)
+        said.append(words(reply))
+        return reply.ok
+
+    with Person(rig, "owner") as owner:
+        refused = not lowered("0.01")
+        # More of it may be reserved by the time that the lowest possible is asked for.
+        until(lambda: lowered(re.findall(r"so \$(\S+) is the lowest possible", said[-1])[0]), 60)
+    return Played(lab, run, refused=refused, changes=cap_changes(lab))
+
+
+def caps_raised(rig: Rig) -> Played:
+    """Both, of a run that would have come to an end by either."""
+    lab = rig.lab(rate="36")
+    lab.worker(slots=1)
+    run = lab.run("slow", parallel_copies=2, spend_cap_usd="0.30", time_cap_minutes=1)
+    lab.await_status(run, "preparing", "running")
+    with Person(rig, "owner") as owner:
+        form = {"spend_cap_usd": "5.00", "time_cap_minutes": "30"}
+        owner.submit(f"{page_of(lab, run)}caps/", **form).raise_for_status()
+    return Played(lab, run, changes=cap_changes(lab))
+
+
+def cap_changes(lab: Lab) -> list[tuple[str, dict[str, Any]]]:
+    """(by whom, what) of each that the audit log and the run's own log tell of."""
+    told = lab.rig.rows(
+        "SELECT e.data FROM runs_event e JOIN runs_run r ON r.id = e.run_id"
+        " WHERE r.workspace_id = %s AND e.kind = 'cap_changed' ORDER BY e.seq",
+        lab.key,
+    )
+    audited = lab.rig.rows(
+        "SELECT actor_label, detail FROM console_auditentry WHERE workspace_id = %s AND action = 'run.cap_changed'"
+        " ORDER BY id",
+        lab.key,
+    )
+    said = [(row["actor_label"], row["detail"]) for row in audited]
+    events = [{name: value for name, value in row["data"].items() if value is not None} for row in told]
+    assert events == [{"actor": actor, **detail} for actor, detail in said]
+    return said
 
 
 def cancelled_by(who: str, creator: str = "member") -> Any:
     def cancelled(rig: Rig) -> Played:
         lab = rig.lab()
-        lab.worker()
+        worker = lab.worker()
         run = lab.run("endless", parallel_copies=3, who=creator)
         lab.await_playing(run, 2)
         refusal = ""
@@ -80,8 +136,12 @@ def cancelled_by(who: str, creator: str = "member") -> Any:
                 lab.api("member").post(f"/v1/runs/{run}/cancel", {})
         except ApiError as error:
             refusal = str(error)
-        answer = lab.api(who).post(f"/v1/runs/{run}/cancel", {})
-        return Played(lab, run, refusal=refusal, answer=answer["status"])
+        with Person(rig, creator) as reader:
+            worker.program.freeze()  # for as long as it takes to look at the page
+            answer = lab.api(who).post(f"/v1/runs/{run}/cancel", {})
+            page = reader.reads(page_of(lab, run))
+            worker.program.thaw()
+        return Played(lab, run, refusal=refusal, answer=answer["status"], page=page)
 
     return cancelled
 
@@ -91,8 +151,8 @@ def cancelled_by_operator(rig: Rig) -> Played:
     lab.worker()
     run = lab.run("endless", who="member")
     lab.await_playing(run)
-    with staff(rig) as admin:
-        act(admin, rig, "runs/run", "cancel_as_operator", run)
+    with Person(rig, "operator") as operator:
+        operator.act("runs/run", "cancel_as_operator", run)
     return Played(lab, run)
 
 
@@ -123,32 +183,9 @@ def config_rejected(rig: Rig) -> Played:
         " WHERE t.workspace_id = %s",
         lab.key,
     )
-    with staff(rig) as admin:
-        act(admin, rig, "desktops/templateversion", "retire", version)
+    with Person(rig, "operator") as operator:
+        operator.act("desktops/templateversion", "retire", version)
     return Played(lab, run)
-
-
-def staff(rig: Rig) -> requests.Session:
-    """The operator, signed in to the admin."""
-    session = requests.Session()
-    session.trust_env = False
-    login = f"{rig.url}/accounts/login/"
-    session.get(login).raise_for_status()
-    form = {"login": "operator@example.test", "password": PASSWORD, "next": "/admin/"}
-    reply = session.post(login, data=form | _token(session), headers={"Referer": login})
-    assert reply.url.endswith("/admin/"), reply.text[:500]
-    return session
-
-
-def act(session: requests.Session, rig: Rig, model: str, action: str, key: object) -> None:
-    """An action of the admin on one row."""
-    page = f"{rig.url}/admin/{model}/"
-    form = {"action": action, "_selected_action": str(key), "index": "0"}
-    session.post(page, data=form | _token(session), headers={"Referer": page}).raise_for_status()
-
-
-def _token(session: requests.Session) -> dict[str, str]:
-    return {"csrfmiddlewaretoken": session.cookies["csrftoken"]}
 
 
 SCENARIOS = {
@@ -158,6 +195,8 @@ SCENARIOS = {
     "budget_exceeded": Scenario(50, budget_exceeded),
     "workspace_budget_exceeded": Scenario(30, workspace_budget_exceeded),
     "time_cap_reached": Scenario(70, time_cap_reached),
+    "spend_cap_lowered": Scenario(70, spend_cap_lowered),
+    "caps_raised": Scenario(80, caps_raised),
     "cancelled_by_user": Scenario(12, cancelled_by("member")),
     "cancelled_by_admin": Scenario(12, cancelled_by("admin")),
     "cancelled_by_owner": Scenario(12, cancelled_by("owner", creator="admin")),
@@ -209,17 +248,53 @@ def test_workspace_budget_exceeded(played: Played) -> None:
 
 def test_time_cap_reached(played: Played) -> None:
     assert played.end == ("completed", "time_cap_reached")
-    took = played.lab.rig.value(
-        "SELECT extract(epoch FROM ended_at - started_at) FROM runs_run WHERE id = %s", played.run
-    )
-    assert 60 <= took < 70
+    assert 60 <= took(played) < 70
     assert played.columns == [("cancelled", "not_checked", None)] * 2
+    ((who, change),) = played.seen["changes"]
+    assert (who, change) == ("owner", {"time_cap_minutes": 1, "time_cap_was_minutes": 30})
+
+
+def test_spend_cap_lowered(played: Played) -> None:
+    assert played.seen["refused"]
+    assert played.end == ("completed", "budget_exceeded")
+    assert played.columns == [("error", "not_checked", None), ("cancelled", "not_checked", None)]
+    assert played.attempts[0]["invalid_reasons"] == ["paid_until_reached"]
+    ((who, change),) = played.seen["changes"]
+    assert (who, change["spend_cap_was_usd"]) == ("owner", "5.00")
+    assert spent(played) <= Decimal(change["spend_cap_usd"]) < 5
+
+
+def test_caps_raised(played: Played) -> None:
+    assert played.end == ("completed", "all_tasks_done")
+    assert played.all_solved
+    assert spent(played) > Decimal("0.30")
+    assert took(played) > 60
+    ((who, change),) = played.seen["changes"]
+    assert who == "owner"
+    assert change == {
+        "spend_cap_usd": "5.00",
+        "spend_cap_was_usd": "0.30",
+        "time_cap_minutes": 30,
+        "time_cap_was_minutes": 1,
+    }
+
+
+def spent(played: Played) -> Decimal:
+    query = "SELECT spent FROM console_budget b JOIN runs_run r ON r.budget_id = b.id WHERE r.id = %s"
+    return Decimal(played.lab.rig.value(query, played.run))
+
+
+def took(played: Played) -> float:
+    query = "SELECT extract(epoch FROM ended_at - started_at) FROM runs_run WHERE id = %s"
+    return float(played.lab.rig.value(query, played.run))
 
 
 def was_cancelled(played: Played) -> None:
     assert played.end == ("cancelled", "cancelled_by_user")
-    assert played.seen["answer"] in ("cancelling", "cancelled")
+    assert played.seen["answer"] == "cancelling"
     assert "cancelling" in played.statuses
+    assert "Cancelling" in played.seen["page"]
+    assert "2 desktops are going away; it has ended when the last was seen to be gone" in played.seen["page"]
     assert set(played.columns) == {("cancelled", "not_checked", None)}
 
 

@@ -20,6 +20,7 @@ from desktops.worker.engine.base import COMPUTER_LABEL, OWNER_LABEL, TEMPLATE_LA
 from desktops.worker.engine.docker import ContainerDesk
 from desktops.worker.engine.runc.engine import RuncDesk
 
+from .people import Person, page_of
 from .processes import until
 from .proxy import Proxy
 from .rig import Rig, Worker
@@ -72,9 +73,11 @@ def cut_off(rig: Rig) -> Played:
         lab.await_playing(run, 2)
         way.cut()
         lab.await_status(run, "recovering", seconds=NOTICED_SECONDS)
+        with Person(rig, "member") as reader:
+            page = reader.reads(page_of(lab, run))
         time.sleep(3)  # the rest of the cut
         way.mend()
-        return Played(lab, run)
+        return Played(lab, run, page=page)
 
 
 def cut_off_with_a_second_worker(rig: Rig) -> Played:
@@ -241,6 +244,8 @@ def test_cut_off(played: Played) -> None:
     assert [row["tries"] for row in played.attempts] == [1, 1], played.why
     assert "recovering" in played.statuses
     assert played.statuses[-1] == "completed"
+    assert "Recovering" in played.seen["page"]
+    assert "one went quiet, last heard at" in played.seen["page"]
 
 
 def test_cut_off_with_a_second_worker(played: Played) -> None:
