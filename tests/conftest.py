@@ -48,8 +48,8 @@ TOGETHER = {
         "tests/desktops/worker/test_real_desktop.py",
         "tests/desktops/worker/test_templates_from_desktops.py",
         "tests/peers/",
-        "tests/runs/recipes/test_recipes_on_desktops.py",
     ),
+    "recipes": ("tests/runs/recipes/test_recipes_on_desktops.py",),
 }
 
 

@@ -14,7 +14,9 @@ from desktops.worker.guest_client import Completed, Guest, Window
 from .registry import Stage, StepRefused, step
 
 COMMAND_SECONDS = 120.0
-APP_SECONDS = 60.0  # a cold office suite on two busy cores has been seen to take 20
+APP_SECONDS = (
+    120.0  # a cold office suite on two busy cores has been seen to take 20, GIMP on a slow disk over 60
+)
 REUSE_SECONDS = 8.0
 APP_DRAW_MS = 6000  # a new window that never rests (a spinner, a video) is taken as it is after this
 QUIT_SECONDS = 10.0
