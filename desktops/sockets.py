@@ -11,7 +11,7 @@ import contextlib
 import json
 import logging
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from channels.db import database_sync_to_async
@@ -26,7 +26,7 @@ from console.api.problems import Problem
 from console.doorbell import switchboard
 from console.models import Scope, Token
 from desktops.actions import asks, drafts, report, states, views
-from desktops.models import Assignment, Worker
+from desktops.models import Assignment, LiveView, Worker
 from desktops.protocol import messages
 
 log = logging.getLogger(__name__)
@@ -106,12 +106,10 @@ class WorkerConsumer(AsyncWebsocketConsumer):
         elif self.worker is None:
             await self.close(BAD_HELLO)
         elif isinstance(message, messages.Heartbeat):
-            await database_sync_to_async(report.heartbeat)(
-                worker=self.worker, connection=self.connection, beat=message
-            )
-            held = {item.assignment for item in message.held}
-            await self._push(held)
-            await self._states(message)
+            wants = await database_sync_to_async(beat)(self.worker, self.connection, message)
+            if message.states is not None:  # what should be gone and is listed still is told to go again
+                self.forgetting.clear()
+            await self._tell(wants, {item.assignment for item in message.held})
         else:
             applied = await database_sync_to_async(report.apply_report)(
                 worker=self.worker, connection=self.connection, report=message
@@ -159,8 +157,11 @@ class WorkerConsumer(AsyncWebsocketConsumer):
                     return
 
     async def _push(self, held: set[str] | None) -> None:
+        await self._tell(await database_sync_to_async(wants_of)(self.worker), held)
+
+    async def _tell(self, wants: Wants, held: set[str] | None) -> None:
         """Send what the worker does not know yet; what its heartbeat (`held`) does not name is sent again."""
-        for assignment in await database_sync_to_async(_live)(self.worker):
+        for assignment in wants.assignments:
             key = str(assignment.pk)
             paid, status = assignment.paid_until, assignment.status
             before = self.sent.get(key)
@@ -189,24 +190,24 @@ class WorkerConsumer(AsyncWebsocketConsumer):
             elif before[1] != paid:
                 await self._send(messages.Extend(assignment=key, epoch=assignment.epoch, paid_until=paid))
             self.sent[key] = (assignment.epoch, paid, status)
-        for ask in await database_sync_to_async(asks.to_ask)(self.worker):
+        for ask in wants.asks:
             if ask.ask not in self.asked:
                 self.asked.add(ask.ask)
                 await self._send(ask)
-        await self._forget(await database_sync_to_async(states.to_forget)(self.worker))
-        unwanted = await database_sync_to_async(drafts.images_to_forget)(self.worker)
-        self.discarding.intersection_update(
-            unwanted
-        )  # one that was wanted meanwhile may have been made again
-        for digest in unwanted:
+        for name in wants.states_to_forget:
+            if name not in self.forgetting:
+                self.forgetting.add(name)
+                await self._send(messages.Forget(state=name))
+        # One that was wanted meanwhile may have been made again.
+        self.discarding.intersection_update(wants.images_to_forget)
+        for digest in wants.images_to_forget:
             if digest not in self.discarding:
                 self.discarding.add(digest)
                 await self._send(messages.ForgetImage(digest=digest))
-        await self._show()
+        await self._show({view.pk: view for view in wants.views})
 
-    async def _show(self) -> None:
+    async def _show(self, wanted: dict[uuid.UUID, LiveView]) -> None:
         """Once a connection: a worker that has the tunnel already leaves it at that."""
-        wanted = {view.pk: view for view in await database_sync_to_async(views.wanted_of)(self.worker)}
         for pk in wanted.keys() - self.shown:
             view = wanted[pk]
             assignment = view.computer.assignment
@@ -221,22 +222,6 @@ class WorkerConsumer(AsyncWebsocketConsumer):
             await self._send(message)
         self.shown = set(wanted)
 
-    async def _states(self, beat: messages.Heartbeat) -> None:
-        """The leases are renewed by now. What should be gone and is listed still is told to go again."""
-        if beat.states is None:
-            return
-        names = await database_sync_to_async(states.reconcile)(
-            self.worker, beat.states, limit_mb=beat.states_limit_mb
-        )
-        self.forgetting.clear()
-        await self._forget(names)
-
-    async def _forget(self, names: list[str]) -> None:
-        for name in names:
-            if name not in self.forgetting:
-                self.forgetting.add(name)
-                await self._send(messages.Forget(state=name))
-
     async def _send(self, message: Any) -> None:
         await self.send(text_data=message.model_dump_json())
 
@@ -245,8 +230,32 @@ class WorkerConsumer(AsyncWebsocketConsumer):
         await self._send(messages.Refused(code=code, detail=detail))
 
 
-def _live(worker: Worker) -> list[Assignment]:
-    return list(Assignment.objects.filter(worker=worker).live().order_by("offered_at"))
+class Wants(NamedTuple):
+    """What a worker should know or do, as the database has it now."""
+
+    assignments: list[Assignment]
+    asks: list[messages.Ask]
+    states_to_forget: list[str]
+    images_to_forget: list[str]
+    views: list[LiveView]
+
+
+def wants_of(worker: Worker) -> Wants:
+    return Wants(
+        list(Assignment.objects.filter(worker=worker).live().order_by("offered_at")),
+        asks.to_ask(worker),
+        states.to_forget(worker),
+        drafts.images_to_forget(worker),
+        views.wanted_of(worker),
+    )
+
+
+def beat(worker: Worker, connection: uuid.UUID, message: messages.Heartbeat) -> Wants:
+    """Hear a heartbeat, which renews leases first. Raises Superseded."""
+    report.heartbeat(worker=worker, connection=connection, beat=message)
+    if message.states is not None:
+        states.reconcile(worker, message.states, limit_mb=message.states_limit_mb)
+    return wants_of(worker)
 
 
 def _what_is_wrong(text: str, error: ValidationError) -> tuple[str, str]:

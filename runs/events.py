@@ -172,6 +172,12 @@ class DesktopTakenOver(RunEvent):
     by: str
 
 
+class SetupAwaited(RunEvent):
+    """It starts no desktop until another has saved the setup that it needs too."""
+
+    kind = "setup_awaited"
+
+
 class SetupDone(RunEvent):
     """`from_state`: name of the saved desktop that was set up already, else empty."""
 

@@ -61,6 +61,8 @@ class Play(ABC):
             case protocol.ComputerReady():
                 assert computer is not None
                 self.say(events.ComputerReady(computer=computer.label, seconds=record.seconds), record.at)
+            case protocol.SetupAwaited():
+                self.say(events.SetupAwaited(), record.at)
             case protocol.SetupDone():
                 self._set_up(assignment, record)
             case protocol.StateSaved():

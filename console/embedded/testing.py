@@ -71,9 +71,8 @@ def test(home: Home, arguments: list[str]) -> int:
 
 
 def _shared() -> list[str]:
-    """Three processes share the tests where there are two processors, since those on desktops mostly wait; more would
-    fight over the desktops."""
-    return ["-n", "3", "--dist", "loadscope"] if len(os.sched_getaffinity(0)) > 1 else []
+    """Two processes share the tests where there are two processors; more would fight over the desktops."""
+    return ["-n", "2", "--dist", "loadscope"] if len(os.sched_getaffinity(0)) > 1 else []
 
 
 def _run(checks: list[tuple[str, list[str]]], environment: dict[str, str], terminal: Terminal) -> list[str]:

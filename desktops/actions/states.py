@@ -105,8 +105,8 @@ def started_from(worker: uuid.UUID, name: str, *, times: int, at: datetime) -> N
 
 
 @transaction.atomic
-def reconcile(worker: Worker, held: Iterable[HeldState], *, limit_mb: int = 0) -> list[str]:
-    """Bring the worker's rows in line with all that it says it has. Returns the names that it shall forget.
+def reconcile(worker: Worker, held: Iterable[HeldState], *, limit_mb: int = 0) -> None:
+    """Bring the worker's rows in line with all that it says it has.
 
     Five statements at most, however many there are. Names that are not of our making are left to the worker.
     """
@@ -124,7 +124,6 @@ def reconcile(worker: Worker, held: Iterable[HeldState], *, limit_mb: int = 0) -
     total = sum(state.size_bytes for state in named.values())
     facts = {"states_bytes": total, "states_limit_mb": limit_mb}
     Worker.objects.filter(pk=worker.pk).exclude(**facts).update(**facts)
-    return sorted(name for name in named if name in known and known[name].status == Status.LEAVING)
 
 
 def _follow(row: State, said: HeldState | None, now: datetime) -> bool:

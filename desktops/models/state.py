@@ -86,3 +86,8 @@ class State(models.Model):
 
     def __str__(self) -> str:
         return self.label or self.name
+
+    @property
+    def is_due(self) -> bool:
+        """Its time is over: it goes as soon as nothing needs it."""
+        return self.expires_at is not None and self.expires_at <= timezone.now()

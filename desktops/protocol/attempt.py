@@ -133,6 +133,12 @@ class ComputerStopped(_Record):
     reason: str
 
 
+class SetupAwaited(_Record):
+    """Another order on this worker is about to save the setup that this one needs: no desktop is started until then."""
+
+    kind: Literal["setup_awaited"] = "setup_awaited"
+
+
 class SetupDone(_Record):
     kind: Literal["setup_done"] = "setup_done"
     seconds: float
@@ -233,7 +239,14 @@ class PrefixEnded(_Record):
 
 
 PrefixRecord = Annotated[
-    ComputerStarted | ComputerReady | ComputerStopped | SetupDone | StepTaken | StateSaved | PrefixEnded,
+    ComputerStarted
+    | ComputerReady
+    | ComputerStopped
+    | SetupAwaited
+    | SetupDone
+    | StepTaken
+    | StateSaved
+    | PrefixEnded,
     Field(discriminator="kind"),
 ]
 prefix_adapter: TypeAdapter[PrefixRecord] = TypeAdapter(PrefixRecord)
@@ -242,6 +255,7 @@ AttemptRecord = Annotated[
     ComputerStarted
     | ComputerReady
     | ComputerStopped
+    | SetupAwaited
     | SetupDone
     | StateSaved
     | Forked

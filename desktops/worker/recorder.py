@@ -14,6 +14,7 @@ from desktops.protocol.attempt import (
     Evidence,
     Forked,
     PrefixEnded,
+    SetupAwaited,
     SetupDone,
     StateSaved,
     StepTaken,
@@ -35,6 +36,7 @@ Record = (
     | Forked
     | HoldEnded
     | PrefixEnded
+    | SetupAwaited
     | SetupDone
     | StateSaved
     | StepTaken

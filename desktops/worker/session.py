@@ -231,6 +231,8 @@ class Session(ABC):
             finally:
                 setups.end(name, in_vain=self._ending is None and not self._is_saved(name))
         else:
+            if not self._go_on.is_set():
+                self._recorder.record(records.SetupAwaited(at=now()))
             if not self._go_on.wait(PATIENCE_SECONDS):
                 log.info("%s has waited long enough for another's setup, and sets up for itself", self)
             self._check_ending()

@@ -23,6 +23,7 @@ GROUPS: Final = {
     "run": ("run_created", "run_status", "run_stopping", "round_created"),
     "attempts": (
         "attempt_offered",
+        "setup_awaited",
         "setup_done",
         "attempt_verifying",
         "attempt_verdict",

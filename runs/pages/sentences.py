@@ -53,6 +53,7 @@ KIND_WORDS: Final = {
     "computer_ready": "computer.ready",
     "computer_stopped": "computer.stopped",
     "desktop_taken_over": "desktop.taken_over",
+    "setup_awaited": "setup.awaited",
     "setup_done": "setup.done",
     "step": "step",
     "attempt_verifying": "attempt.verifying",
@@ -196,6 +197,10 @@ def _told(kind: str, data: Mapping[str, Any]) -> Told:
         case "desktop_taken_over":
             what = f"{data['computer']} taken over by {data['by']}: no verdict will come of it"
             return Told("hand", "void", what, False)
+        case "setup_awaited":
+            return Told(
+                "hourglass", "", "waits for another that sets up the same desktop, to start from that"
+            )
         case "setup_done":
             steps = data["steps"]
             what = f"{steps} step" if steps == 1 else f"{steps} steps"

@@ -46,7 +46,8 @@ def status(state: State) -> str:
 def test_what_a_worker_names_and_nobody_knows_becomes_a_row(workspace: Workspace, host: Worker) -> None:
     version = TemplateVersionFactory(workspace=workspace)
     names = ("warm-1", "setup-2", "prefix-3", "its-own")
-    assert states.reconcile(host, held(*names, image=version.digest), limit_mb=5000) == []
+    states.reconcile(host, held(*names, image=version.digest), limit_mb=5000)
+    assert states.to_forget(host) == []
     rows = {row.name: row for row in State.objects.for_workspace(workspace)}
     assert {name: row.origin for name, row in rows.items()} == {
         "warm-1": "warm",
@@ -70,7 +71,8 @@ def test_what_a_worker_no_longer_names_is_gone_unless_it_is_quite_new(host: Work
 
 def test_what_is_found_again_is_kept_again(host: Worker) -> None:
     lost = StateFactory(worker=host, status="gone")
-    assert states.reconcile(host, held(lost)) == []
+    states.reconcile(host, held(lost))
+    assert states.to_forget(host) == []
     assert status(lost) == "held"
 
 
@@ -89,8 +91,10 @@ def test_it_is_to_be_forgotten_until_it_is_named_no_longer(host: Worker) -> None
     assert states.no_longer_wanted([row]) == 1
     assert states.to_forget(host) == [row.name]
     for _ in range(2):
-        assert states.reconcile(host, held(kept, row)) == [row.name]
-    assert states.reconcile(host, held(kept)) == []
+        states.reconcile(host, held(kept, row))
+        assert states.to_forget(host) == [row.name]
+    states.reconcile(host, held(kept))
+    assert states.to_forget(host) == []
     assert [status(kept), status(row)] == ["held", "gone"]
     assert states.no_longer_wanted([row]) == 0
 

@@ -227,6 +227,15 @@ class TestKeeping:
         assert state.expires_at
         assert round((state.expires_at - timezone.now()) / timedelta(days=1)) == left
 
+    def test_one_whose_days_are_over_is_said_to_go_once_nothing_needs_it(
+        self, client_for: ClientFor, member: User, workspace: Workspace, host: Worker
+    ) -> None:
+        past = timezone.now() - timedelta(hours=1)
+        state = StateFactory(worker=host, origin="saved", keep_days=14, expires_at=past)
+        client = client_for(member)
+        assert "once nothing needs it" in page(client, "state", workspace, state.pk)
+        assert "goes once nothing needs it" in page(client, "state-list", workspace)
+
     def test_others_have_no_such_form(
         self, client_for: ClientFor, owner: User, workspace: Workspace, state: State
     ) -> None:

@@ -89,6 +89,7 @@ def test_one_sets_up_and_the_others_start_from_that(playing):
     assert from_states(played) == ["", "setup-1", "setup-1", "setup-1"]
     assert all(records[-1].ok for records in played)
     assert [kinds(records).count("state_saved") for records in played] == [1, 0, 0, 0]
+    assert [kinds(records).count("setup_awaited") for records in played] == [0, 1, 1, 1]
 
 
 def test_nobody_waits_for_another_setup(playing):
@@ -146,7 +147,8 @@ def test_who_is_stopped_while_waiting_ends_at_once_and_had_no_desktop(playing):
     playing.until_waiting(1)
     playing.runs[1].end("stopped")
     playing.until_ended(1)
-    first, (ended,) = playing.end()
+    first, (awaited, ended) = playing.end()
+    assert awaited.kind == "setup_awaited"
     assert (ended.kind, ended.stopped, ended.invalid_reasons) == ("attempt_ended", True, [])
     assert first[-1].ok
 

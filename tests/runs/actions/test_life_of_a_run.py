@@ -201,6 +201,13 @@ def test_the_ledger_is_the_seconds_that_desktops_existed(new_run: NewRun, worker
     assert fresh(run).budget.reserved == root_budget(run.workspace).reserved == 0
 
 
+def test_an_attempt_that_waits_for_anothers_setup_says_so(new_run: NewRun, worker: PaperWorker) -> None:
+    run = new_run(tasks=["task-1"])
+    one_pass()
+    worker.say(worker.offered()[0], {"kind": "setup_awaited"})
+    assert Event.objects.get(run=run, kind="setup_awaited").attempt_number == 1
+
+
 def test_a_silent_worker_loses_its_lease_and_its_late_results_are_refused(
     new_run: NewRun, worker: PaperWorker
 ) -> None:

@@ -128,6 +128,7 @@ def log(run: Run, owner: User) -> None:
     ]
     of_attempt: list[tuple[str, dict[str, Any]]] = [
         ("attempt_offered", {"try_number": 1, "worker": "yard-a"}),
+        ("setup_awaited", {}),
         ("computer_started", {"computer": "c-0001", "worker": "yard-a"}),
         ("computer_ready", {"computer": "c-0001", "seconds": 0.4}),
         ("setup_done", {"seconds": 0.2, "steps": 1, "from_state": ""}),
