@@ -15,7 +15,7 @@ from .rig import TERMINAL, Lab
 TOLERANCE = 3.0
 # A container that is removed this long after it died was left by a dead worker: it existed until it died.
 LEFT = 15.0
-SETTLED_SECONDS = 30
+SETTLED_SECONDS = 120
 
 
 def check(lab: Lab) -> None:

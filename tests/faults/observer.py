@@ -124,7 +124,9 @@ class ControlGroups:
                 for computer in live - self._seen.keys():
                     self._seen[computer] = self._begun(computer, now)
                 for computer, seen in self._seen.items():
-                    if seen.died is None and computer not in live:
+                    if computer in live:  # also once it comes again: a saved one that was of no use is started cold
+                        seen.died = seen.removed = None
+                    elif seen.died is None:
                         seen.died = seen.removed = now
 
     def _begun(self, computer: str, now: float) -> Seen:
