@@ -49,6 +49,7 @@ def test_its_token_opens_the_api_and_the_workers_does_not(home: Path) -> None:
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {told['token']}")
     assert client.get("/v1/task_sets").status_code == 200
+    assert client.get("/v1/computers").status_code == 200
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {(home / 'worker-token').read_text().strip()}")
     assert client.get("/v1/task_sets").status_code == 403
 
