@@ -31,7 +31,7 @@ from tests.desktops.conftest import engine_address, image
 __all__ = ["engine_address", "image"]  # fixtures
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-START_SECONDS = 60
+START_SECONDS = 180
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def site(
         }
         demo = [sys.executable, "manage.py", "demo", "--migrate", "--url", url]
         subprocess.run(
-            [*demo, f"--image=basic={image('basic')}"], cwd=PROJECT, env=environment, check=True, timeout=120
+            [*demo, f"--image=basic={image('basic')}"], cwd=PROJECT, env=environment, check=True, timeout=240
         )
         daphne = [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(port)]
         stack.enter_context(_process("console", [*daphne, "console.asgi:application"], environment, home))

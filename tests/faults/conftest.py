@@ -78,6 +78,7 @@ def a_rig(engine: str, digests: Mapping[str, str], labs: int) -> Iterator[Rig]:
             yield made
         finally:
             made.close()
+            leftovers.unmount_below(made.folder)  # what a worker left that was killed and not started again
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import docker
-
 from desktops.worker.engine.base import COMPUTER_LABEL, OWNER_LABEL
+from desktops.worker.engine.dial import dial
 from desktops.worker.engine.runc import rehearsal
 
 GROUP_LOOK_SECONDS = 0.1
@@ -48,7 +47,7 @@ class Containers:
     again: a stream of it may end without a word when the engine begins a new log."""
 
     def __init__(self, address: str) -> None:
-        self._client = docker.DockerClient(base_url=address, version="auto")
+        self._client = dial(address, 60)
         self._lock = threading.Lock()
         self._seen: dict[str, Seen] = {}
         self._read_until = time.time()
@@ -124,7 +123,9 @@ class ControlGroups:
                 for computer in live - self._seen.keys():
                     self._seen[computer] = self._begun(computer, now)
                 for computer, seen in self._seen.items():
-                    if computer in live:  # also once it comes again: a saved one that was of no use is started cold
+                    if (
+                        computer in live
+                    ):  # also once it comes again: a saved one that was of no use is started cold
                         seen.died = seen.removed = None
                     elif seen.died is None:
                         seen.died = seen.removed = now

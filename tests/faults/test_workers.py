@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import docker
 import pytest
 
 from desktops.worker.engine.base import COMPUTER_LABEL, OWNER_LABEL, TEMPLATE_LABEL
+from desktops.worker.engine.dial import dial
 from desktops.worker.engine.docker import ContainerDesk
 from desktops.worker.engine.runc.engine import RuncDesk
 
@@ -171,7 +171,7 @@ def stray(rig: Rig) -> Played:
 
 def _made_by_nobody(rig: Rig, worker: Worker) -> str:
     """A container that was created with the worker's mark and never started; its id."""
-    engine = docker.DockerClient(base_url=rig.containers, version="auto")
+    engine = dial(rig.containers, 60)
     try:
         (image, *_) = engine.api.images(filters={"label": f"{TEMPLATE_LABEL}=basic:1"})
         name = image["Id"].removeprefix("sha256:")

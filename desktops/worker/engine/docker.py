@@ -34,6 +34,7 @@ from .base import (
     OwnedDesk,
     SweepReport,
 )
+from .dial import dial
 
 log = logging.getLogger(__name__)
 
@@ -138,13 +139,11 @@ class DockerEngine:
         self.url = url
         try:
             _knock(url)
-            self._client = docker.DockerClient(base_url=url, timeout=CALL_SECONDS, version="auto")
-            self._version = self._client.version()
+            self._client = dial(url, CALL_SECONDS)
             self._info = self._client.info()
         except (DockerException, OSError) as error:
             raise EngineError(f"no container engine answers at {url}: {error}") from error
-        names = [str(part.get("Name", "")).lower() for part in self._version.get("Components") or []]
-        self.is_podman = any("podman" in name for name in names)
+        self.is_podman = "BuildahVersion" in self._info
         self._lock = threading.Lock()
 
     @property
@@ -161,7 +160,7 @@ class DockerEngine:
         slots = self._slots or max(1, min(cpus * 2, memory_mb // MEMORY_PER_SLOT_MB))
         return EngineFacts(
             name="podman" if self.is_podman else "docker",
-            version=str(self._version.get("Version", "")),
+            version=str(self._info.get("ServerVersion", "")),
             isolation="Each desktop is a container of its own: no capabilities, no network unless its template "
             "opens it, nothing of the host mounted, limits on memory, processors and processes.",
             can_fork=False,

@@ -23,6 +23,7 @@ from .base import (
     EngineError,
     Image,
 )
+from .dial import dial
 
 # Sockets, locks and names of one run of a desktop: each new one has its own, in memory or laid into it.
 PASSING = (
@@ -98,9 +99,9 @@ def commit(url: str, container: str, *, name: str, version: int, digest: str) ->
     }
     with (
         _words("the image could not be made"),
-        contextlib.closing(docker.APIClient(base_url=url, version="auto", timeout=COMMIT_SECONDS)) as client,
+        contextlib.closing(dial(url, COMMIT_SECONDS)) as client,
     ):
-        client.commit(
+        client.api.commit(
             container,
             repository=f"{IMAGE_REPOSITORY}/{name}",
             tag=str(version),

@@ -28,6 +28,7 @@ from docker.errors import DockerException, ImageNotFound
 
 from .base import DeskSpec, EngineError
 from .choose import SOCKETS, open_engine, runc_address, socket_of
+from .dial import dial
 from .docker import ContainerDesk, DockerEngine, open_in
 from .podman import PodmanService
 from .process import HostInstaller, why_not
@@ -96,7 +97,7 @@ def client(address: str) -> docker.DockerClient | HostInstaller:
     if address == "process":
         return HostInstaller()
     try:
-        return docker.DockerClient(base_url=socket_of(address), version="auto", timeout=BUILD_SECONDS)
+        return dial(socket_of(address), BUILD_SECONDS)
     except (DockerException, OSError) as error:
         raise EngineError(f"no container engine answers at {address}: {error}") from error
 
