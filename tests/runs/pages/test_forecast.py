@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 
 from console.models import LedgerEntry
+from console.spending import ON_ITS_WAY_SECONDS
 from runs.models import Attempt, Run
 from runs.pages.forecast import forecast
 from tests.factories import recount
@@ -94,7 +95,7 @@ def test_what_is_held_ahead_is_not_taken_for_pace(workspace):
             budget=run.budget,
             subject=uuid4(),
             rate_usd_per_hour=Decimal("0.06"),
-            opened_at=run.started_at,
+            opened_at=run.started_at - timedelta(seconds=ON_ITS_WAY_SECONDS),
         )
     run.budget.reserved, run.budget.cap = Decimal("0.0072"), Decimal("0.01")
     found = forecast(run, now)
