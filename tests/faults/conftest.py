@@ -20,7 +20,7 @@ from desktops.worker.engine.runc import leftovers
 from .rig import Rig
 from .scenario import Scenario
 
-PATIENCE_SECONDS = 400
+PATIENCE_SECONDS = 1700  # a test may be the first to ask, and its scenario the last to be played
 PREFIX = "deskyard-rig-"
 AT_ONCE = 5  # scenarios: mostly they wait, and two processors bear so many desktops
 

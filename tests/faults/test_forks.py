@@ -21,7 +21,7 @@ from .processes import until
 from .rig import Lab, Rig, Worker
 from .scenario import Played, Scenario
 
-pytestmark = [pytest.mark.desktop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.desktop, pytest.mark.timeout(1800)]
 
 MOMENT_SECONDS = 0.002  # between two looks for what lasts for tenths of a second
 

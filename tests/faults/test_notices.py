@@ -18,7 +18,7 @@ from .processes import until
 from .rig import Rig
 from .scenario import Played, Scenario
 
-pytestmark = [pytest.mark.desktop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.desktop, pytest.mark.timeout(1800)]
 
 ARRIVED_SECONDS = 120  # it is tried again after five
 

@@ -48,7 +48,7 @@ SCENARIOS = {"strays": Scenario(25, strays)}
 
 
 @pytest.mark.desktop
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_strays(played: Played) -> None:
     unpaid, left = played.seen["said"]
     assert "desktops nobody pays for" in unpaid

@@ -18,7 +18,7 @@ from .processes import until
 from .rig import TERMINAL, Lab, Rig
 from .scenario import END_SECONDS, Played, Scenario
 
-pytestmark = [pytest.mark.desktop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.desktop, pytest.mark.timeout(1800)]
 
 
 # ── the scenarios ─────────────────────────────────────────────────────────────────────────────────────────────────

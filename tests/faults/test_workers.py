@@ -26,7 +26,7 @@ from .proxy import Proxy
 from .rig import Rig, Worker
 from .scenario import END_SECONDS, Played, Scenario
 
-pytestmark = [pytest.mark.desktop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.desktop, pytest.mark.timeout(1800)]
 
 FROZEN_SECONDS = 60
 NOTICED_SECONDS = 60  # a lease is 15; a machine under load takes its time
