@@ -68,11 +68,11 @@ def clear_left_rigs(folder: Path) -> None:
 
 
 @contextmanager
-def a_rig(engine: str, digests: Mapping[str, str], labs: int) -> Iterator[Rig]:
+def a_rig(engine: str, digests: Mapping[str, str], labs: int, *, durable: bool) -> Iterator[Rig]:
     # Not pytest's own folder: that closes itself to PostgreSQL's user whenever another pytest begins.
     clear_left_rigs(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as folder:
-        made = Rig(Path(folder), engine, digests, labs=labs)
+        made = Rig(Path(folder), engine, digests, labs=labs, durable=durable)
         try:
             made.start()
             yield made
@@ -84,7 +84,7 @@ def a_rig(engine: str, digests: Mapping[str, str], labs: int) -> Iterator[Rig]:
 @pytest.fixture(scope="module")
 def rig(engine_address: str, digest: Callable[[str], str]) -> Iterator[Rig]:
     """For one module, whose tests do to its services what they like."""
-    with a_rig(engine_address, {"basic": digest("basic")}, labs=3) as made:
+    with a_rig(engine_address, {"basic": digest("basic")}, labs=3, durable=True) as made:
         yield made
 
 
@@ -105,7 +105,7 @@ def playing(
         }
     digests = {name: digest(name) for name in sorted({"basic", *(each.template for each in asked.values())})}
     with (
-        a_rig(engine_address, digests, labs=len(asked)) as rig,
+        a_rig(engine_address, digests, labs=len(asked), durable=False) as rig,
         ThreadPoolExecutor(AT_ONCE, thread_name_prefix="scenario") as pool,
     ):
         order = sorted(asked, key=lambda name: -asked[name].seconds)

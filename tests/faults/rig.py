@@ -37,10 +37,12 @@ TERMINAL = ("completed", "failed", "cancelled")
 class Rig:
     """`start` and `close`; `lab` gives the next unused workspace. `digests`: of the templates' images, by name."""
 
-    def __init__(self, folder: Path, engine: str, digests: Mapping[str, str], *, labs: int) -> None:
+    def __init__(
+        self, folder: Path, engine: str, digests: Mapping[str, str], *, labs: int, durable: bool
+    ) -> None:
         self.folder, self.engine = folder, engine
         self.home = Home(folder / "home")
-        self.postgres = EmbeddedPostgres(self.home, durable=False)
+        self.postgres = EmbeddedPostgres(self.home, durable=durable)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.observers: list[Observer] = [Containers(socket_of(engine))]

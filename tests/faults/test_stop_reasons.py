@@ -248,7 +248,7 @@ def test_workspace_budget_exceeded(played: Played) -> None:
 
 def test_time_cap_reached(played: Played) -> None:
     assert played.end == ("completed", "time_cap_reached")
-    assert 60 <= took(played) < 120
+    assert 60 <= took(played) < 70
     assert played.columns == [("cancelled", "not_checked", None)] * 2
     ((who, change),) = played.seen["changes"]
     assert (who, change) == ("owner", {"time_cap_minutes": 1, "time_cap_was_minutes": 30})
