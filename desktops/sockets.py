@@ -11,9 +11,10 @@ import contextlib
 import json
 import logging
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from asgiref.sync import ThreadSensitiveContext
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import DataError, IntegrityError, InterfaceError, OperationalError, connections
@@ -49,14 +50,19 @@ def token_of(header: bytes, scope: Scope = Scope.WORKERS_CONNECT) -> Token | Non
 
 class WorkerConsumer(AsyncWebsocketConsumer):
     worker: Worker | None = None
+    pusher: asyncio.Task[None] | None = None
 
     async def __call__(self, *arguments: Any) -> None:
         """In a thread of its own for the database: one worker's wait, for a lock or a disk, is no other's."""
-        async with ThreadSensitiveContext():
-            try:
+        thread = ThreadPoolExecutor(1, thread_name_prefix="worker-socket")
+        try:
+            async with ThreadSensitiveContext(executor=thread):
                 await super().__call__(*arguments)
-            finally:
-                await sync_to_async(connections.close_all)()
+        finally:  # without awaiting anything: also when this is cancelled once more
+            if self.pusher is not None:
+                self.pusher.cancel()
+            thread.submit(connections.close_all)
+            thread.shutdown(wait=False)
 
     async def connect(self) -> None:
         headers = dict(self.scope["headers"])
@@ -67,7 +73,6 @@ class WorkerConsumer(AsyncWebsocketConsumer):
         self.forgetting: set[str] = set()  # told since the last list of states
         self.discarding: set[str] = set()  # digests of images that it was told to remove
         self.shown: set[uuid.UUID] = set()  # live views that it was told of and that go on
-        self.pusher: asyncio.Task[None] | None = None
         await self.accept()
         if self.token is None:
             await self.close(UNAUTHORISED)

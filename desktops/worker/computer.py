@@ -257,7 +257,7 @@ class Computer:
         self._stopping.set()
         with self._stop_lock:
             if self._guest is not None:
-                self._guest.disconnect()  # each time: a call that this broke off may have dialled again
+                self._guest.end()
             if self.stopped_at is None:
                 self.stopped_at = self.engine.remove(self._desk) if self._desk else datetime.now(UTC)
         if self._keeper is not None and self._keeper is not threading.current_thread():

@@ -163,6 +163,7 @@ class Guest:
         self._connect = connect
         self._lock = threading.Lock()
         self._idle: list[_UnixConnection] = []
+        self._ended = False
         self._turns = Turns()
 
     # ── the screen and the hands ────────────────────────────────────────────────────────────────────────────
@@ -322,6 +323,12 @@ class Guest:
         for connection in idle:
             connection.close()
 
+    def end(self) -> None:
+        """Close every connection for good: idle ones now, one in use with its call. Later calls find it unreachable."""
+        with self._lock:
+            self._ended = True
+        self.disconnect()
+
     def _json(self, method: str, path: str, body: Any = None, *, work_seconds: float = 0) -> dict[str, Any]:
         raw = self._call(method, path, body, work_seconds=work_seconds)[1]
         try:
@@ -362,6 +369,8 @@ class Guest:
 
     def _take(self, timeout: float) -> _UnixConnection:
         with self._lock:
+            if self._ended:
+                raise GuestUnreachable("the desktop has ended")
             connection = self._idle.pop() if self._idle else None
         if connection is None:
             return _UnixConnection(self._connect, timeout)
@@ -372,7 +381,7 @@ class Guest:
 
     def _give(self, connection: _UnixConnection) -> None:
         with self._lock:
-            if len(self._idle) < IDLE_CONNECTIONS:
+            if not self._ended and len(self._idle) < IDLE_CONNECTIONS:
                 self._idle.append(connection)
                 return
         connection.close()

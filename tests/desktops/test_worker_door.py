@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +13,7 @@ import psycopg
 import pytest
 from channels.db import database_sync_to_async
 from channels.testing import WebsocketCommunicator
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, connections
 from django.utils import timezone
 
 from console.actor import Actor
@@ -52,6 +53,15 @@ def dial(secret_for: Callable[..., str]) -> Callable[..., WebsocketCommunicator]
 
 
 SPOOL = str(uuid.uuid4())
+
+
+def connections_to_the_database() -> int:
+    """All but those that listen to the doorbell."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query NOT LIKE 'LISTEN%'"
+        )
+        return int(cursor.fetchone()[0])
 
 
 def hello(**changes: Any) -> dict[str, Any]:
@@ -204,6 +214,26 @@ async def test_a_new_worker_takes_the_name_of_one_that_has_left(
         await link.send_json_to(hello(instance=str(uuid.uuid4())))
         assert (await link.receive_json_from(5))["type"] == "welcome"
         await link.disconnect()
+
+
+async def test_a_socket_that_is_cut_while_it_is_being_closed_leaves_no_connection_to_the_database(
+    dial: Callable[..., WebsocketCommunicator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", None)  # none closes by itself
+    before = await database_sync_to_async(connections_to_the_database)()
+    link = dial()
+    await link.connect()
+    await link.send_json_to(hello())
+    assert (await link.receive_json_from(5))["type"] == "welcome"
+    assert await database_sync_to_async(connections_to_the_database)() > before
+    while not link.future.done():
+        link.future.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await link.future
+    async with asyncio.timeout(10):
+        while await database_sync_to_async(connections_to_the_database)() > before:
+            await asyncio.sleep(0.02)
 
 
 async def test_a_superseded_sockets_reports_are_not_taken(
