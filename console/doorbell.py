@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 
@@ -35,12 +36,15 @@ def connection_arguments() -> dict[str, object]:
     return arguments
 
 
-def listen_blocking(seconds: float) -> Iterator[set[str]]:
-    """Yield the bells rung, at least each `seconds` (then maybe none). For the supervisor's loop."""
+def listen_blocking(bell: str, seconds: float) -> Iterator[None]:
+    """Yield when that bell has rung, and when it has not for `seconds`. For the supervisor's loop."""
     with psycopg.connect(**connection_arguments(), autocommit=True) as link:  # type: ignore[arg-type]
         link.execute(f"LISTEN {CHANNEL}")
         while True:
-            yield {notice.payload for notice in link.notifies(timeout=seconds, stop_after=1)}
+            end, rung = time.monotonic() + seconds, False
+            while not rung and (left := end - time.monotonic()) > 0:
+                rung = bell in {notice.payload for notice in link.notifies(timeout=left, stop_after=1)}
+            yield
 
 
 class Switchboard:

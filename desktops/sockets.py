@@ -152,7 +152,8 @@ class WorkerConsumer(AsyncWebsocketConsumer):
         async with switchboard().subscribe(f"worker.{worker.pk}") as rung:
             while True:
                 with contextlib.suppress(TimeoutError):  # nobody rang: look all the same
-                    await asyncio.wait_for(rung.wait(), LOOK_SECONDS)
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await rung.wait()
                 rung.clear()
                 try:
                     await self._push(None)

@@ -131,9 +131,6 @@ class Play(ABC):
         if self.try_row.computer_id is not None:
             self.pending.screens[self.try_row.computer_id] = screenshot
 
-    def call_supervisor(self) -> None:
-        self.pending.bells["supervisor"] = None
-
     def settled(self, computer: Computer, cost: Decimal) -> None:
         assert computer.stopped_at is not None
         said = events.ComputerStopped(
@@ -171,11 +168,11 @@ class AttemptPlay(Play):
             case protocol.Verifying():
                 attempts.change(self.run, self.attempt, status=Attempt.Status.VERIFYING)
                 self.say(events.AttemptVerifying(), record.at)
+                self.pending.bells["supervisor"] = None
             case protocol.Verdict():
                 self._verdict(record)
             case protocol.AttemptEnded():
                 self._ended(record)
-                self.call_supervisor()
                 return True
             case _:
                 return super().record(assignment, record, computer)
@@ -230,7 +227,6 @@ class AttemptPlay(Play):
             attempts.fail_try(
                 self.run, self.attempt, self.one, reasons=["worker_lost"], detail=detail, checker_error=""
             )
-        self.call_supervisor()
 
     def _end(self, status: str, *, ok: bool, at: datetime | None, detail: str) -> None:
         self.one.ok, self.one.ended_at, self.one.detail = ok, at, detail
@@ -268,7 +264,6 @@ class PrefixPlay(Play):
                 detail=record.detail,
                 at=record.at,
             )
-        self.call_supervisor()
         return True
 
     def step(self, item: protocol.StepTaken) -> None:
@@ -307,7 +302,6 @@ class PrefixPlay(Play):
         else:
             detail = f"Worker {assignment.worker} went quiet."
             prefixes.fail_try(self.run, self.prefix, self.one, reasons=["worker_lost"], detail=detail, at=at)
-        self.call_supervisor()
 
     def _saved(self, at: datetime | None, detail: str) -> None:
         prefixes.end_try(self.run, self.one, ok=True, at=at, detail=detail)

@@ -6,6 +6,7 @@ A frame is `{"seq": N}`: numbers only. What a page may read is decided when it r
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import Any, Final
 
@@ -58,10 +59,9 @@ class RunConsumer(AsyncWebsocketConsumer):
                     told = seq
                     await self.send(text_data=json.dumps({"seq": seq}))
                     await asyncio.sleep(FRAME_SECONDS)
-                try:
-                    await asyncio.wait_for(bell.wait(), LOOK_SECONDS)
-                except TimeoutError:
-                    continue
+                with contextlib.suppress(TimeoutError):  # nobody rang: look all the same
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await bell.wait()
 
     @database_sync_to_async
     def _run(self, workspace: str, number: int) -> Run | None:

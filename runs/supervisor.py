@@ -102,7 +102,7 @@ def supervise(stopping: Callable[[], bool]) -> None:
 
 def _lead_while_connected(stopping: Callable[[], bool]) -> None:
     leading: object = None  # the database session that holds the lock
-    for _ in listen_blocking(TICK_SECONDS):
+    for _ in listen_blocking("supervisor", TICK_SECONDS):
         if stopping():
             return
         if leading is None or leading is not connection.connection:

@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from console.actions.budgets import cost_of, settle
 from console.bulk import columns_of, insert_rows, update_rows
+from console.doorbell import ring
 from console.models import Budget, LedgerEntry, Workspace
 from desktops.actions.states import started_from
 from desktops.handlers import BadRecord
@@ -154,6 +155,8 @@ class Books:
         for _, (budget, released, spent) in sorted(self._money.items()):
             if released:
                 settle(budget, reserved=released, cost=spent)
+        if self._changed or self._touched:
+            ring("supervisor")  # a desktop is ready, a slot is free, or money is back
 
     def _release_rest(self, assignment: Assignment) -> None:
         self._move(assignment, released=assignment.reserved, spent=Decimal(0))

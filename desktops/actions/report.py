@@ -9,6 +9,7 @@ from datetime import timedelta
 from django.db import connections, transaction
 from django.utils import timezone
 
+from console.doorbell import ring
 from console.models import Token
 from console.redaction import redacted
 from desktops.models import Assignment, Worker
@@ -49,6 +50,7 @@ def connect(*, token: Token, hello: messages.Hello, connection: uuid.UUID) -> Wo
     worker.left_at = worker.removed_at = None
     worker.save()
     _renew(worker, hello.held)
+    ring("supervisor")  # somebody may have waited for it
     return worker
 
 

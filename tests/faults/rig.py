@@ -195,7 +195,8 @@ class Worker:
     """A worker process with a home of its own. `url` is another way to the console than the direct one.
 
     Its desktops are made as this machine's workers make theirs, unless `engine` says how. `warm`: they start from a
-    saved one, as in life; else from their beginning, since most of these workers make one or two.
+    saved one, as in life; else from their beginning, since most of these workers make one or two. `ready`: as many
+    stand before they are asked for, which nobody pays for: `invariants.check` is not for them.
     """
 
     def __init__(
@@ -209,6 +210,7 @@ class Worker:
         engine: str | None = None,
         number: int = 1,
         warm: bool = False,
+        ready: int = 0,
     ) -> None:
         rig = lab.rig
         self.name, self.warm, self._engine = name, warm, engine or rig.engine
@@ -225,7 +227,7 @@ class Worker:
                 "DESKYARD_ENGINE": self._engine,
                 "DESKYARD_SLOTS": str(slots),
                 "DESKYARD_WARM": str(int(warm)),
-                "DESKYARD_READY": "0",  # each desktop is somebody's: what exists is compared with what is paid
+                "DESKYARD_READY": str(ready),
             },
         )
 

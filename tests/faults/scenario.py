@@ -47,5 +47,5 @@ class Scenario:
     """`seconds` is about how long it takes; `template` is what its desktops are made of."""
 
     seconds: int
-    play: Callable[[Rig], Played]
+    play: Callable[[Rig], Any]
     template: str = "basic"

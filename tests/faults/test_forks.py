@@ -17,6 +17,7 @@ import pytest
 
 from desktops.worker.engine.choose import RUNC
 
+from .invariants import nothing_is_left
 from .processes import until
 from .rig import Lab, Rig, Worker
 from .scenario import Played, Scenario
@@ -89,6 +90,26 @@ def changed_after_saving(rig: Rig) -> Played:
     return whole(lab, run)
 
 
+def killed_with_one_ready(rig: Rig) -> dict[str, Any]:
+    """A desktop that nobody has asked for yet stands there when its worker is killed."""
+    lab = able_lab(rig)
+    worker = lab.worker(slots=1, warm=True, ready=1)
+    first = lab.await_end(lab.run("steady"), 300)
+    stands = "SELECT ready_desktops FROM desktops_worker WHERE workspace_id = %s"
+    until(lambda: rig.value(stands, lab.key), 120, "a desktop that stands ready")
+    assert len(rig.left(lab.owners)) == 1
+    known = rig.rows(
+        "SELECT id FROM desktops_computer WHERE workspace_id = %s AND stopped_at IS NULL", lab.key
+    )
+    worker.program.kill()
+    until(lambda: not rig.left(lab.owners), 60, "its end")
+    lab.begin(worker)
+    second = lab.await_end(lab.run("steady"), 300)
+    worker.program.end()
+    nothing_is_left(lab)
+    return {"ends": [first, second], "known": known}
+
+
 def on_an_engine_that_saves_nothing(rig: Rig) -> Played:
     lab = rig.lab()
     lab.worker(engine=rig.containers)
@@ -155,6 +176,7 @@ SCENARIOS = {
     "killed_while_restoring": Scenario(45, killed_while_restoring),
     "disk_full_while_saving": Scenario(60, disk_full_while_saving),
     "changed_after_saving": Scenario(60, changed_after_saving),
+    "killed_with_one_ready": Scenario(60, killed_with_one_ready),
     "on_an_engine_that_saves_nothing": Scenario(45, on_an_engine_that_saves_nothing),
 }
 
@@ -226,6 +248,10 @@ def test_changed_after_saving(played: Played) -> None:
     )
     differs = "files: names or contents under /home/user differ"
     assert [row["differences"] for row in told] == [[differs]] * 6
+
+
+def test_killed_with_one_ready(played: dict[str, Any]) -> None:
+    assert played == {"ends": [("completed", "all_tasks_done")] * 2, "known": []}
 
 
 def test_on_an_engine_that_saves_nothing(played: Played) -> None:

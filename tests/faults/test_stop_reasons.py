@@ -64,7 +64,12 @@ def workspace_budget_exceeded(rig: Rig) -> Played:
 
 
 def time_cap_reached(rig: Rig) -> Played:
-    """The one to which it was lowered meanwhile."""
+    lab = rig.lab()
+    lab.worker(slots=1)
+    return Played(lab, lab.run("endless", "solved", time_cap_minutes=1))
+
+
+def time_cap_lowered(rig: Rig) -> Played:
     lab = rig.lab()
     lab.worker(slots=1)
     run = lab.run("endless", "solved", time_cap_minutes=30)
@@ -195,6 +200,7 @@ SCENARIOS = {
     "budget_exceeded": Scenario(50, budget_exceeded),
     "workspace_budget_exceeded": Scenario(30, workspace_budget_exceeded),
     "time_cap_reached": Scenario(70, time_cap_reached),
+    "time_cap_lowered": Scenario(70, time_cap_lowered),
     "spend_cap_lowered": Scenario(70, spend_cap_lowered),
     "caps_raised": Scenario(80, caps_raised),
     "cancelled_by_user": Scenario(12, cancelled_by("member")),
@@ -247,11 +253,19 @@ def test_workspace_budget_exceeded(played: Played) -> None:
 
 
 def test_time_cap_reached(played: Played) -> None:
+    ended_by_its_time_cap(played)
+
+
+def test_time_cap_lowered(played: Played) -> None:
+    ended_by_its_time_cap(played)
+    ((who, change),) = played.seen["changes"]
+    assert (who, change) == ("owner", {"time_cap_minutes": 1, "time_cap_was_minutes": 30})
+
+
+def ended_by_its_time_cap(played: Played) -> None:
     assert played.end == ("completed", "time_cap_reached")
     assert 60 <= took(played) < 70
     assert played.columns == [("cancelled", "not_checked", None)] * 2
-    ((who, change),) = played.seen["changes"]
-    assert (who, change) == ("owner", {"time_cap_minutes": 1, "time_cap_was_minutes": 30})
 
 
 def test_spend_cap_lowered(played: Played) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 
 import docker
 
@@ -16,7 +17,20 @@ def dial(url: str, seconds: float) -> docker.DockerClient:
     processors that takes longer than the start of a desktop. `/_ping` says it too.
     """
     with contextlib.closing(docker.DockerClient(base_url=url, timeout=seconds, version=ASKING)) as asking:
-        spoken = asking.api.get(f"{asking.api.base_url}/_ping", timeout=seconds).headers.get("Api-Version")
+        spoken = _ping(asking).get("Api-Version")
     return docker.DockerClient(
         base_url=url, timeout=seconds, version=spoken
     )  # None: the SDK asks, and complains
+
+
+def product(client: docker.DockerClient) -> tuple[str, str]:
+    """podman or docker, and its version: what `/info` says too, after the same long search."""
+    name, _, version = _ping(client).get("Server", "").partition(" ")[0].partition("/")
+    return "podman" if name == "Libpod" else "docker", version
+
+
+def _ping(client: docker.DockerClient) -> Mapping[str, str]:
+    headers: Mapping[str, str] = client.api.get(
+        f"{client.api.base_url}/_ping", timeout=client.api.timeout
+    ).headers
+    return headers

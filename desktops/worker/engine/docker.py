@@ -34,7 +34,7 @@ from .base import (
     OwnedDesk,
     SweepReport,
 )
-from .dial import dial
+from .dial import dial, product
 
 log = logging.getLogger(__name__)
 
@@ -140,10 +140,10 @@ class DockerEngine:
         try:
             _knock(url)
             self._client = dial(url, CALL_SECONDS)
-            self._info = self._client.info()
+            self._name, self._version = product(self._client)
         except (DockerException, OSError) as error:
             raise EngineError(f"no container engine answers at {url}: {error}") from error
-        self.is_podman = "BuildahVersion" in self._info
+        self.is_podman = self._name == "podman"
         self._lock = threading.Lock()
 
     @property
@@ -155,12 +155,14 @@ class DockerEngine:
         return self._client
 
     def probe(self) -> EngineFacts:
-        memory_mb = int(self._info.get("MemTotal", 0)) >> 20
-        cpus = int(self._info.get("NCPU", 0)) or os.cpu_count() or 1
+        memory_mb = (
+            os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+        )  # desktops are on this machine
+        cpus = os.cpu_count() or 1
         slots = self._slots or max(1, min(cpus * 2, memory_mb // MEMORY_PER_SLOT_MB))
         return EngineFacts(
-            name="podman" if self.is_podman else "docker",
-            version=str(self._info.get("ServerVersion", "")),
+            name=self._name,
+            version=self._version,
             isolation="Each desktop is a container of its own: no capabilities, no network unless its template "
             "opens it, nothing of the host mounted, limits on memory, processors and processes.",
             can_fork=False,

@@ -339,9 +339,9 @@ def test_the_supervisor_outlives_a_bell_whose_database_went_away(
 ) -> None:
     dialled = []
 
-    def bells(seconds: float) -> Iterator[set[str]]:
-        dialled.append(seconds)
-        yield set()
+    def bells(bell: str, seconds: float) -> Iterator[None]:
+        dialled.append(bell)
+        yield
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
     monkeypatch.setattr(supervisor, "listen_blocking", bells)
