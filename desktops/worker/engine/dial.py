@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from typing import Literal
 
 import docker
 
@@ -23,7 +24,7 @@ def dial(url: str, seconds: float) -> docker.DockerClient:
     )  # None: the SDK asks, and complains
 
 
-def product(client: docker.DockerClient) -> tuple[str, str]:
+def product(client: docker.DockerClient) -> tuple[Literal["docker", "podman"], str]:
     """podman or docker, and its version: what `/info` says too, after the same long search."""
     name, _, version = _ping(client).get("Server", "").partition(" ")[0].partition("/")
     return "podman" if name == "Libpod" else "docker", version
