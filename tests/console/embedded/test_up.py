@@ -19,6 +19,7 @@ import pytest
 from console.embedded.api import Api, answers
 from console.embedded.home import PROJECT, Home, is_owned
 from console.embedded.up import took
+from desktops.worker.engine.choose import socket_of
 
 pytestmark = [pytest.mark.desktop, pytest.mark.timeout(900)]
 
@@ -39,7 +40,7 @@ def environment(passable: Path, port: int) -> dict[str, str]:
         pytest.skip("needs an engine that has the images: make test, or set DOCKER_HOST")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("DESKYARD_", "DJANGO_"))}
     kept.pop("DATABASE_URL", None)
-    engine = {} if ENGINE == "process" else {"DOCKER_HOST": ENGINE}
+    engine = {} if ENGINE == "process" else {"DOCKER_HOST": socket_of(ENGINE)}
     return kept | engine | {"DESKYARD_HOME": str(passable), "DESKYARD_PORT": str(port)}
 
 
