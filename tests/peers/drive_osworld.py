@@ -187,7 +187,8 @@ class Drive:
             self.setup.setup([{"type": "activate_window", "parameters": asked}])
             found[name] = self.active()
         self.setup.setup([{"type": "close_window", "parameters": {"window_name": TITLE}}])
-        found["left"] = self.hands.run_bash_script("wmctrl -l")["output"]
+        gone = f"for i in $(seq 100); do wmctrl -l | grep -q '{TITLE}' || break; sleep 0.1; done"
+        found["left"] = self.hands.run_bash_script(f"{gone}; wmctrl -l")["output"]
         return found
 
     def active(self) -> str:
