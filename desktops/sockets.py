@@ -1,13 +1,12 @@
 """The worker's door: one websocket a worker, dialled by it, authenticated by a `workers:connect` token.
 
 The consumer keeps no state that matters. What the worker must be told is read from the database each time its bell
-rings, with every heartbeat and at least every few seconds, so a lost ring only delays.
+rings and with every heartbeat, so a lost ring only delays.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import uuid
@@ -31,7 +30,6 @@ from desktops.models import Assignment, LiveView, Worker
 from desktops.protocol import messages
 
 log = logging.getLogger(__name__)
-LOOK_SECONDS = 5.0
 # Of the range left to applications: Daphne cannot send the standard's own, such as 1013 (try again later).
 UNAUTHORISED, SUPERSEDED, BAD_HELLO, TRY_AGAIN = 4401, 4409, 4400, 4503
 
@@ -151,9 +149,7 @@ class WorkerConsumer(AsyncWebsocketConsumer):
         assert worker is not None
         async with switchboard().subscribe(f"worker.{worker.pk}") as rung:
             while True:
-                with contextlib.suppress(TimeoutError):  # nobody rang: look all the same
-                    async with asyncio.timeout(LOOK_SECONDS):
-                        await rung.wait()
+                await rung.wait()
                 rung.clear()
                 try:
                     await self._push(None)

@@ -86,7 +86,6 @@ def offer(
     return assignment
 
 
-@transaction.atomic
 def extend(assignment: Assignment) -> Assignment:
     """Pay a live assignment's desktop ahead to a whole slice when less than AHEAD is left of it.
 
@@ -96,11 +95,12 @@ def extend(assignment: Assignment) -> Assignment:
     if assignment.paid_until - now > AHEAD:
         return assignment
     paid = max(assignment.paid_until, now)
-    granted, amount = _hold(assignment.budget, assignment.rate_usd_per_hour, now + SLICE - paid)
-    assignment.paid_until = paid + granted
-    assignment.reserved += amount
-    assignment.save(update_fields=["paid_until", "reserved"])
-    ring(f"worker.{assignment.worker_id}")
+    with transaction.atomic():
+        granted, amount = _hold(assignment.budget, assignment.rate_usd_per_hour, now + SLICE - paid)
+        assignment.paid_until = paid + granted
+        assignment.reserved += amount
+        assignment.save(update_fields=["paid_until", "reserved"])
+        ring(f"worker.{assignment.worker_id}")
     return assignment
 
 

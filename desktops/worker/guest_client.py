@@ -17,7 +17,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -426,18 +426,20 @@ def wait_ready(
 ) -> Readiness:
     """Ask until the whole desktop answers, at most `seconds`; ends early when `still_there` says it is gone.
 
-    One that comes back `as_saved` is ready with its screen: somebody may have closed its panel, or a film may play.
+    One that comes back `as_saved` is ready once its agent and its X server answer: somebody may have closed its panel,
+    or a film may play.
     """
     began = time.monotonic()
     end = began + seconds
     last = Readiness(ready=False, detail="the guest agent does not answer yet")
     while time.monotonic() < end:
         try:
+            if as_saved:
+                guest.windows()
+                return Readiness(ready=True, screen=True)
             last = guest.ready()
         except GuestUnreachable as error:
             last = Readiness(ready=False, detail=str(error))
-        if as_saved and last.screen:
-            return replace(last, ready=True)
         if last.ready or not still_there():
             return last
         # Between two probes, not instead of one; the longer it takes, the busier the machine that they would keep busy.

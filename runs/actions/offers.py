@@ -90,6 +90,8 @@ class Places:
 
 def offer_queued(run: Run) -> Offered:
     """Hand out what waits, while slots, parallelism and budget allow."""
+    if not run.queued:
+        return Offered()
     opened: list[Prefix] = []
     if prefixes.forks(run):
         opened = list(Prefix.objects.filter(run=run).open().select_related("state__worker", "task"))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import psycopg
 import pytest
@@ -15,6 +16,7 @@ from console.models import Budget, LedgerEntry, Workspace
 from desktops.actions import lease
 from desktops.models import Assignment, Computer, Worker
 from runs import scoring, supervisor
+from runs.actions.advance import advance_run
 from runs.models import Attempt, Event, Run
 from runs.supervisor import one_pass
 from tests.runs.paper_worker import PaperWorker
@@ -332,6 +334,18 @@ def test_a_run_that_breaks_keeps_no_other_waiting(
     one_pass()
     assert (fresh(broken).status, fresh(sound).status) == ("queued", "preparing")
     assert f"Advancing run {broken.pk} failed" in caplog.text
+
+
+def test_a_look_at_a_run_that_only_plays_on_asks_little_of_the_database(
+    new_run: NewRun, worker: PaperWorker, django_assert_max_num_queries: Callable[..., Any]
+) -> None:
+    run = new_run(tasks=["task-1", "task-2"])
+    one_pass()
+    for assignment in worker.offered():
+        worker.start(assignment)
+    one_pass()
+    with django_assert_max_num_queries(7):  # its own transaction's begin and end included
+        advance_run(run.pk)
 
 
 def test_the_supervisor_outlives_a_bell_whose_database_went_away(
