@@ -15,7 +15,7 @@ from desktops.worker.engine.dial import dial
 from desktops.worker.engine.runc import rehearsal
 
 GROUP_LOOK_SECONDS = 0.1
-EVENTS_LOOK_SECONDS, EVENTS_AGAIN_SECONDS = 5.0, 5.0
+EVENTS_LOOK_SECONDS, EVENTS_AGAIN_SECONDS, EVENTS_TRIES = 5.0, 5.0, 4
 
 
 @dataclass
@@ -84,9 +84,13 @@ class Containers:
             setattr(seen, what, at)
 
     def of(self, owners: set[str]) -> dict[str, Seen]:
-        self._read()
-        with self._lock:
-            return {computer: seen for computer, seen in self._seen.items() if seen.owner in owners}
+        for _ in range(EVENTS_TRIES):  # what was logged a moment ago may be missing from the engine's answer
+            self._read()
+            with self._lock:
+                found = {computer: seen for computer, seen in self._seen.items() if seen.owner in owners}
+            if all(seen.removed for seen in found.values()):
+                break
+        return found
 
     def left(self, owners: set[str]) -> list[str]:
         found = []
