@@ -127,8 +127,11 @@ class Computer:
         """
         if self._desk is None or self.started_at is None:
             raise RuntimeError("create() comes first")
-        as_saved = bool(self.started_from) and not self.started_from.startswith(MADE_ANEW)
-        readiness = wait_ready(self.guest, self.start_seconds, self._running, as_saved=as_saved)
+        restored = bool(self.started_from)
+        as_saved = restored and not self.started_from.startswith(MADE_ANEW)
+        readiness = wait_ready(
+            self.guest, self.start_seconds, self._running, restored=restored, as_saved=as_saved
+        )
         if not readiness.ready:
             why, logs = readiness.detail or "it did not become ready", self._logs()
             self.stop()

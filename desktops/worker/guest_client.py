@@ -17,7 +17,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -168,11 +168,12 @@ class Guest:
 
     # ── the screen and the hands ────────────────────────────────────────────────────────────────────────────
 
-    def ready(self) -> Readiness:
-        """Which parts of the desktop answer; true when all do. Raises GuestUnreachable until the agent is
-        up.
+    def ready(self, at_rest: bool = True) -> Readiness:
+        """Which parts of the desktop answer; true when all do and, unless that is of no matter, its screen rests.
+
+        Raises GuestUnreachable until the agent is up.
         """
-        return Readiness(**self._json("GET", "/ready"))
+        return Readiness(**self._json("GET", f"/ready?at_rest={int(at_rest)}"))
 
     def screenshot(self) -> bytes:
         """The whole screen as PNG."""
@@ -422,24 +423,28 @@ def _failure(status: int, content: bytes) -> GuestError:
 
 
 def wait_ready(
-    guest: Guest, seconds: float, still_there: Callable[[], bool] = lambda: True, *, as_saved: bool = False
+    guest: Guest,
+    seconds: float,
+    still_there: Callable[[], bool] = lambda: True,
+    *,
+    restored: bool = False,
+    as_saved: bool = False,
 ) -> Readiness:
     """Ask until the whole desktop answers, at most `seconds`; ends early when `still_there` says it is gone.
 
-    One that comes back `as_saved` is ready once its agent and its X server answer: somebody may have closed its panel,
-    or a film may play.
+    One that is `restored` was at rest before. One that somebody wants `as_saved` is ready with its screen: its panel
+    may have been closed, or a film may play.
     """
     began = time.monotonic()
     end = began + seconds
     last = Readiness(ready=False, detail="the guest agent does not answer yet")
     while time.monotonic() < end:
         try:
-            if as_saved:
-                guest.windows()
-                return Readiness(ready=True, screen=True)
-            last = guest.ready()
+            last = guest.ready(at_rest=not restored)
         except GuestUnreachable as error:
             last = Readiness(ready=False, detail=str(error))
+        if as_saved and last.screen:
+            return replace(last, ready=True)
         if last.ready or not still_there():
             return last
         # Between two probes, not instead of one; the longer it takes, the busier the machine that they would keep busy.

@@ -111,22 +111,29 @@ class Runc:
         with tempfile.NamedTemporaryFile(prefix="call-", dir=self._logs) as log:
             command = ["runc", "--root", str(self.root), "--log", log.name, verb, *arguments]
             try:
-                done = subprocess.run(
-                    command,
-                    env=self._environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    timeout=CALL_SECONDS,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired as error:
+                status = _status_of(command, self._environment)
+            except TimeoutError as error:
                 raise EngineError(f"runc {verb} took over {CALL_SECONDS:g} s") from error
             except OSError as error:
                 raise EngineError(f"runc cannot be started: {error}") from error
-            if done.returncode:
-                told = log.read().decode(errors="replace").strip() or f"status {done.returncode}"
+            if status:
+                told = log.read().decode(errors="replace").strip() or f"status {status}"
                 raise EngineError(f"runc {verb} failed: {told[-600:]}")
+
+
+def _status_of(command: list[str], environment: dict[str, str]) -> int:
+    """Run it to its end, of which the kernel tells at once: subprocess's own timeout looks every 50 ms, and a restore
+    takes only some more. Raises OSError; TimeoutError, with it killed."""
+    null = subprocess.DEVNULL
+    with subprocess.Popen(command, env=environment, stdin=null, stdout=null, stderr=null) as process:
+        descriptor = os.pidfd_open(process.pid)
+        try:
+            if not select.select([descriptor], [], [], CALL_SECONDS)[0]:
+                process.kill()
+                raise TimeoutError
+        finally:
+            os.close(descriptor)
+    return process.returncode
 
 
 def _kill(pid: int, name: str) -> None:
