@@ -57,7 +57,6 @@ SECURE_COOKIES = PUBLIC_URL.startswith("https://")
 NO_WORKER_SECONDS = env.int("DESKYARD_NO_WORKER_SECONDS", 90)
 
 INSTALLED_APPS = [
-    "daphne",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",

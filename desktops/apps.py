@@ -9,8 +9,7 @@ class DesktopsConfig(AppConfig):
         from . import assignments  # noqa: F401  registers the handler of kind `computer`
         from .actions.holds import wanted_by_holds
         from .actions.states import keep_while
-        from .pages.computers import holds_named
         from .subjects import name_subjects
 
         keep_while(wanted_by_holds)
-        name_subjects("computer", holds_named)
+        name_subjects("computer", "desktops.pages.computers.holds_named")

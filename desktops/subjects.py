@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from django.utils.module_loading import import_string
+
 from console.models import Workspace
 from desktops.models import Assignment
 
@@ -17,11 +19,12 @@ class Subject(NamedTuple):
 
 
 Namer = Callable[[Workspace, Collection[uuid.UUID]], Mapping[uuid.UUID, Subject]]
-_namers: dict[str, Namer] = {}
+_namers: dict[str, str] = {}
 
 
-def name_subjects(kind: str, namer: Namer) -> None:
-    """Register who names the subjects of a kind, all in one query. Once a process, at its start."""
+def name_subjects(kind: str, namer: str) -> None:
+    """Register who names the subjects of a kind, all in one query: a `Namer`'s dotted path, since only processes that
+    show pages have a use for it. Once a process, at its start."""
     _namers[kind] = namer
 
 
@@ -32,6 +35,7 @@ def subjects(workspace: Workspace, assignments: Iterable[Assignment]) -> dict[uu
         asked[assignment.kind].add(assignment.subject)
     found: dict[uuid.UUID, Subject] = {}
     for kind, ids in asked.items():
-        if namer := _namers.get(kind):
+        if path := _namers.get(kind):
+            namer: Namer = import_string(path)
             found.update(namer(workspace, ids))
     return found

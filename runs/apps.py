@@ -9,7 +9,6 @@ class RunsConfig(AppConfig):
         from desktops.subjects import name_subjects
 
         from . import assignments  # registers the handler of attempts and prefixes
-        from .pages.subjects import attempts_named, prefixes_named
 
-        name_subjects(assignments.ATTEMPT, attempts_named)
-        name_subjects(assignments.PREFIX, prefixes_named)
+        name_subjects(assignments.ATTEMPT, "runs.pages.subjects.attempts_named")
+        name_subjects(assignments.PREFIX, "runs.pages.subjects.prefixes_named")

@@ -16,6 +16,7 @@ class Command(BaseCommand):
         "Start queued runs, hand attempts to workers, keep the caps, notice lost workers, finish runs, send webhooks "
         "and mail."
     )
+    requires_system_checks = ()  # they load every page, which this has no use for
 
     def handle(self, *args: Any, **options: Any) -> None:
         asked: list[int] = []
