@@ -146,7 +146,12 @@ def close(hold: Hold, reason: str, *, detail: str = "", actor: Actor = SUPERVISO
 
 
 def end(hold: Hold, *, at: datetime, reason: str = "", detail: str = "", actor: Actor = SUPERVISOR) -> None:
-    """It is over. The first reason stands: `reason` counts where none is written yet. The caller holds the lock."""
+    """It is over. The first reason stands: `reason` counts where none is written yet. The caller holds the lock.
+
+    One that is over already stays as it is.
+    """
+    if not hold.is_live:
+        return
     told = bool(hold.stop_reason) and hold.assignment is not None
     hold.stop_reason = hold.stop_reason or reason
     hold.detail = hold.detail or detail
@@ -216,7 +221,7 @@ def open_now() -> QuerySet[Hold, uuid.UUID]:
 @transaction.atomic
 def look_after(pk: uuid.UUID) -> None:
     """Take what step is due: hand it to a worker, pay it ahead, or close it at one of its limits."""
-    row = rows().select_for_update(of=("self",), no_key=True, skip_locked=True).filter(pk=pk).first()
+    row = _locked(Hold.objects.filter(pk=pk), skip_locked=True).first()
     if row is None or row.status not in (S.WAITING, S.STARTING, S.READY):
         return  # somebody is at it, or its worker's last word is awaited
     if row.status == S.WAITING:
@@ -327,11 +332,18 @@ def rows() -> QuerySet[Hold]:
     )
 
 
+def _locked(held: QuerySet[Hold], *, skip_locked: bool = False) -> QuerySet[Hold]:
+    """They, locked, and only then read with what they point to: of a row that was waited for PostgreSQL gives what it
+    is now, but joined with what it pointed to before."""
+    locking = held.select_for_update(no_key=True, skip_locked=skip_locked).order_by("pk")
+    return rows().filter(pk__in=list(locking.values_list("pk", flat=True))).order_by("pk")
+
+
 def locked(pk: uuid.UUID) -> Hold:
-    return rows().select_for_update(of=("self",), no_key=True).get(pk=pk)
+    return _locked(Hold.objects.filter(pk=pk)).get()
 
 
 def locked_of(assignments: Collection[uuid.UUID]) -> list[Hold]:
     """With what they were asked, in one order."""
-    held = rows().select_for_update(of=("self",), no_key=True).filter(assignment__in=assignments)
-    return list(held.prefetch_related("asks__template_version__template").order_by("pk"))
+    held = _locked(Hold.objects.filter(assignment__in=assignments))
+    return list(held.prefetch_related("asks__template_version__template"))

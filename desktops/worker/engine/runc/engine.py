@@ -214,6 +214,7 @@ class RuncEngine:
                 if at is not None:
                     ended[name] = at
         self._clear_unfinished()
+        self._guardian.wake()  # should it have been killed
         others = self.containers.sweep(keep)
         return SweepReport(
             at=others.at,
