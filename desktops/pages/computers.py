@@ -218,9 +218,7 @@ def close(request: WorkspaceRequest, hold_id: uuid.UUID) -> HttpResponse:
     hold = _usable(request, hold_id)
     if request.method != "POST":
         return render(request, "desktops/computer_close.html", {"hold": hold})
-    closed = holds.close_computer(hold, actor=Actor.person(request.user))
-    if closed.status == Hold.Status.CLOSING:
-        messages.info(request, "It is closing: its worker is removing the desktop.")
+    holds.close_computer(hold, actor=Actor.person(request.user))
     return redirect("computer", request.workspace.slug, hold.pk)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
+from collections.abc import Container
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from console.models import Workspace
 from console.pages.loaders import WorkspaceRequest, managers_only, workspace_page
 from desktops.actions.pause import pause_worker, resume_worker
 from desktops.actions.removal import StillHere, in_the_way, remove_worker
-from desktops.models import Computer, State, TemplateVersion, Worker, WorkerRate
+from desktops.models import Computer, State, Template, TemplateVersion, Worker, WorkerRate
 from desktops.protocol.messages import HEARTBEAT_SECONDS, LEASE_SECONDS
 from desktops.subjects import Subject, subjects
 
@@ -47,13 +48,16 @@ class Host:
     held: list[Computer]
     rates: list[Rate]
     subjects: dict[uuid.UUID, Subject]
+    templates: Container[str]  # names of the workspace's own
 
     @property
     def images(self) -> list[Image]:
-        """A line a version: of several builds the one that is published, else the last that the host names."""
+        """A line a version: of several builds the one that is published, else the last that the host names. What
+        others have on the same engine is theirs.
+        """
         published = {rate.version.digest for rate in self.rates}
         builds: dict[tuple[str, int], list[str]] = defaultdict(list)
-        for image in self.worker.images:
+        for image in (one for one in self.worker.images if one["name"] in self.templates):
             builds[image["name"], image["version"]].append(image["digest"])
         return [
             Image(name, version, max(digests, key=published.__contains__), len(set(digests)) - 1)
@@ -81,7 +85,8 @@ def _hosts(workspace: Workspace, workers: list[Worker]) -> list[Host]:
         held[computer.worker_id].append(computer)
     rates = _rates(workspace, workers)
     named = subjects(workspace, (one.assignment for computers in held.values() for one in computers))
-    return [Host(worker, held[worker.pk], rates[worker.pk], named) for worker in workers]
+    templates = set(Template.objects.for_workspace(workspace).values_list("name", flat=True))
+    return [Host(worker, held[worker.pk], rates[worker.pk], named, templates) for worker in workers]
 
 
 def _rates(workspace: Workspace, workers: list[Worker]) -> dict[uuid.UUID, list[Rate]]:

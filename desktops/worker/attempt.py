@@ -29,7 +29,7 @@ class AttemptRun(Session):
     1. A desktop with the task's setup, the gates checked and the screen recorded that the policy starts from; or,
        for a fork, one from the saved desktop of its prefix, compared with that.
     2. Ask the policy, act, wait for the screen, record the step; until done, fail or the last step.
-    3. Postconfig and check; record the verdict.
+    3. Postconfig and check; record the verdict, but for less than full reward on a machine that could not keep up.
     """
 
     def __init__(self, order: records.AttemptOrder, **surroundings: Any) -> None:
@@ -141,6 +141,8 @@ class AttemptRun(Session):
         notes = play(task.evaluator.postconfig, guest, folder, lenient=True)
         screenshot = guest.screenshot()  # what is judged; after the judgement nothing may be in its way
         judgement = evaluate(task, guest, self._last_action, folder)
+        if judgement.reward < 1:
+            self._check_hurry()
         seconds = time.monotonic() - began
         evidence = judgement.evidence
         if notes and evidence:

@@ -6,7 +6,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, get_args
@@ -158,7 +158,7 @@ class Host:
             keeper.join(timeout=5)
         self._ready.close()
         try:
-            self._sweep()
+            self._sweep(keep=())  # a keeper may still be at one of its own
         except EngineError as error:
             log.error("the last sweep failed: %s", error)
 
@@ -497,8 +497,9 @@ class Host:
         warming = self._warmer is not None and computer in self._warmer.computers
         return warming or any(work is not None and computer in work.computers for work in works)
 
-    def _sweep(self) -> None:
-        self._swept = self._engine.sweep(self)
+    def _sweep(self, keep: Container[str] | None = None) -> None:
+        """What is in `keep` stays: if nothing is said, whatever is somebody's."""
+        self._swept = self._engine.sweep(self if keep is None else keep)
         for removed in self._swept.removed:
             log.warning("desktop %s belonged to nobody and was removed", removed)
         for problem in self._swept.problems:

@@ -38,6 +38,7 @@ class PrefixRun(Session):
             self._step(computer.guest, action, number, prefix=True)
             if isinstance(action, Done | Fail):
                 break
+        self._check_hurry()
         self._phase = Phase.SAVING
         self._check_ending()
         attestation, screen = attest(computer.guest, self._recorder.keep)

@@ -22,7 +22,7 @@ from .computer import Computer, StartFailed
 from .endings import LastRecord
 from .engine.base import DeskSpec, Engine, EngineError, NoFreeSlot, SavedState
 from .faults import Ending, Fault, NotReady, Phase, classify
-from .guest_client import Guest, GuestError, GuestRefused, GuestWaitedInVain, Look
+from .guest_client import Guest, GuestError, GuestRefused, GuestWaitedInVain, Look, Settled
 from .hold import Hold, NotNow
 from .policies.base import Observation
 from .ready import Ready
@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 SETTLE_QUIET_MS = 120
 # What never rests (a video, a spinner) must not hold the attempt up; the step then says `settled: false`.
 SETTLE_CAP_MS = 3000
+# A guest waits longer than it is asked to only while more programs want a processor than there are.
+OVERLOADED_MS = 1.5 * SETTLE_CAP_MS
 # Between two tries to get rid of a desktop or to write an ending: both have to succeed some time.
 INSIST_SECONDS = 1.0
 
@@ -83,6 +85,7 @@ class Session(ABC):
         self._ending: Ending | None = None
         self._go_on = threading.Event()  # there is nothing to wait for before a desktop is started
         self._phase = Phase.STARTING
+        self._hurried = ""  # after what it went on though an overloaded machine was still drawing
 
     @abstractmethod
     def _play(self, folder: Path) -> None:
@@ -300,7 +303,8 @@ class Session(ABC):
         steps = [] if from_state else task.setup
         play(steps, guest, folder)
         self._phase = Phase.GATES
-        guest.settle(quiet_ms=SETTLE_QUIET_MS, timeout_ms=SETTLE_CAP_MS)
+        rest = guest.settle(quiet_ms=SETTLE_QUIET_MS, timeout_ms=SETTLE_CAP_MS)
+        self._note_hurry(rest, "the setup")
         readiness = guest.ready()
         if not readiness.complete:
             raise NotReady(f"after setup the desktop is not ready: {readiness.detail}")
@@ -351,7 +355,19 @@ class Session(ABC):
         )
         if in_vain:
             raise NotReady(f"step {number}: {error}")
+        self._note_hurry(look, f"step {number}")
         return look
+
+    def _note_hurry(self, rest: Look | Settled, after: str) -> None:
+        if not rest.settled and rest.settle_ms > OVERLOADED_MS and not self._hurried:
+            self._hurried = after
+
+    def _check_hurry(self) -> None:
+        """Raises NotReady where nobody can say whether what was typed or clicked found what it was meant for."""
+        if self._hurried:
+            raise NotReady(
+                f"its machine had too much to do: after {self._hurried} the screen did not come to rest"
+            )
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────
 

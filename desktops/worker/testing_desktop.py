@@ -62,6 +62,7 @@ class FakeDesk:
         self.paid_until: float | None = spec.paid_until.timestamp() if spec.paid_until else None
         self.silent = False
         self.empty = False
+        self.restless_ms = 0.0  # how long a wait for rest lasts in vain
         self.heard = bytearray()  # of RFB messages, after the handshake
         self.gone = False
         self._on_call = on_call
@@ -158,8 +159,10 @@ class FakeDesk:
             return 408, json.dumps({"error": "no window became active"}).encode(), {}
         if path == "/act":
             self._act(sent["action"])
-            look = {"act_ms": 1.0, "settle_ms": 2.0, "grab_ms": 1.0, "settled": True, "active_window": "Fake"}
+            look = {"act_ms": 1.0, "grab_ms": 1.0, "active_window": "Fake"} | self._rest()
             return 200, self.screen(), {"X-Look": json.dumps(look)}
+        if path == "/settle":
+            return 200, json.dumps(self._rest()).encode(), {}
         if path == "/paid_until":
             self.paid_until = sent["at"]
         if path == "/silence_limit":
@@ -167,6 +170,9 @@ class FakeDesk:
         if path == "/run":
             return self._run(sent["command"])
         return 200, json.dumps(_PLAIN.get(path, {})).encode(), {}
+
+    def _rest(self) -> dict[str, Any]:
+        return {"settled": not self.restless_ms, "settle_ms": self.restless_ms or 2.0}
 
     def screen(self) -> bytes:
         """A flat picture, of another colour after each action."""
@@ -213,7 +219,6 @@ def _completed(returncode: int, stdout: bytes) -> tuple[int, bytes, dict[str, st
 
 _PLAIN: dict[str, Any] = {
     "/ready": {"ready": True, "screen": True, "window_manager": True, "bus": True, "wallpaper": True},
-    "/settle": {"settled": True, "settle_ms": 1.0},
     "/windows": {"windows": []},
     "/wait_window": {"window": None},
     "/activate": {"found": False},

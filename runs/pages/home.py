@@ -65,7 +65,7 @@ def home(request: WorkspaceRequest) -> HttpResponse:
     now = timezone.now()
     every = Run.objects.for_workspace(workspace).select_related("budget", "creator", "task_set")
     playing = list(every.active().order_by("-number")[:PLAYING_SHOWN])
-    ended = list(every.filter(status__in=Run.TERMINAL).order_by("-number")[:ENDED_SHOWN])
+    ended = list(every.filter(status__in=Run.TERMINAL).order_by("-ended_at")[:ENDED_SHOWN])
     workers = list(Worker.objects.for_workspace(workspace).listed())
     budget = Budget.objects.for_workspace(workspace).filter(parent=None).first()
     ended_lines = lines(workspace, ended)

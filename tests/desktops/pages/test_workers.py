@@ -139,6 +139,17 @@ def test_several_builds_of_a_version_are_one_line_with_the_published_one_s_diges
     assert "and 1 other build<" in page
 
 
+def test_images_of_somebody_elses_templates_on_the_same_engine_are_not_shown(
+    client_for: ClientFor, member: User, workspace: Workspace
+) -> None:
+    factories.TemplateVersionFactory(workspace=workspace)
+    digest = f"sha256:{factories.sha256('theirs')}"
+    factories.WorkerFactory(
+        workspace=workspace, images=[{"name": "secret-plan", "version": 1, "digest": digest}]
+    )
+    assert "secret-plan" not in _list(client_for(member), workspace)
+
+
 def test_an_admin_pauses_and_resumes(
     client_for: ClientFor, admin: User, workspace: Workspace, worker: Worker
 ) -> None:

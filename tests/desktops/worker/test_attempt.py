@@ -11,7 +11,7 @@ from desktops.worker.computer import Computer
 from desktops.worker.engine.base import DeskSpec
 
 from .orders import TASK, TEMPLATE
-from .table import kinds
+from .table import kinds, one
 
 GOOD = ["computer_started", "computer_ready", "setup_done", "step", "step", "verifying", "verdict"]
 
@@ -84,6 +84,37 @@ def test_a_recipe_that_waits_for_a_window_in_vain_is_not_played_on_and_is_no_fai
     assert records[-1].invalid_reasons == ["not_ready"]
     assert records[-1].detail == "step 1: no window became active"
     assert "verdict" not in kinds(records)
+
+
+def restless(table, milliseconds):
+    def never_rests(desk, path):
+        desk.restless_ms = milliseconds
+
+    table.engine.on_call = never_rests
+
+
+WRONG = [{"action": "type", "text": "help"}, {"action": "done"}]
+
+
+def test_what_fails_on_a_machine_that_could_not_keep_up_is_no_fail(table):
+    restless(table, 9000)
+    records = table.play(recipe=WRONG)
+    assert records[-1].invalid_reasons == ["not_ready"]
+    assert (
+        records[-1].detail
+        == "its machine had too much to do: after the setup the screen did not come to rest"
+    )
+    assert "verdict" not in kinds(records)
+
+
+def test_what_succeeds_on_a_machine_that_could_not_keep_up_has_succeeded(table):
+    restless(table, 9000)
+    assert one(table.play(), "verdict").reward == 1
+
+
+def test_a_screen_that_never_rests_is_no_excuse_on_a_machine_that_keeps_up(table):
+    restless(table, 3001)
+    assert one(table.play(recipe=WRONG), "verdict").reward == 0
 
 
 def test_a_guest_that_falls_silent_before_the_checker_is_a_checker_error(table):

@@ -244,3 +244,13 @@ def test_an_engine_that_saves_nothing_sets_up_each_time(tmp_path):
 def test_an_image_that_is_gone_is_named_by_a_prefix_too(table):
     ended = table.play_prefix(template={"name": "x", "version": 1, "digest": f"{IMAGE.digest[:-1]}1"})[-1]
     assert ended.invalid_reasons == ["desktop_start_failed"]
+
+
+def test_no_copies_are_made_of_what_was_played_on_a_machine_that_could_not_keep_up(table):
+    def never_rests(desk, path):
+        desk.restless_ms = 9000
+
+    table.engine.on_call = never_rests
+    records = table.play_prefix()
+    assert records[-1].invalid_reasons == ["not_ready"]
+    assert "state_saved" not in [record.kind for record in records]

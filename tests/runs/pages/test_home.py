@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
+import re
 from datetime import timedelta
+from html import unescape
 
 import pytest
 from django.utils import timezone
@@ -20,6 +23,16 @@ def test_a_new_workspace_says_what_is_missing(workspace, member, client_for):
     text = client_for(member).get(PAGE).content.decode()
     assert "Ready to start?" in text
     assert "No template is published yet" in text
+
+
+@pytest.mark.parametrize("page", [PAGE, "/w/lab/runs/"])
+def test_the_call_that_a_new_workspace_is_shown_lacks_nothing_but_its_material(
+    workspace, owner, client_for, api, page
+):
+    text = unescape(client_for(owner).get(page).content.decode())
+    body = json.loads(re.search(r"-d '(.+?)'", text, re.DOTALL)[1])
+    reply = api().post("/v1/runs", body, format="json")
+    assert {error["field"] for error in reply.json()["errors"]} <= {"task_set", "template"}
 
 
 def test_what_plays_and_what_ended_is_shown(workspace, member, client_for):
