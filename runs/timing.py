@@ -62,11 +62,16 @@ class Spread:
 
 
 def spread(ordered: list[float]) -> Spread | None:
-    """By nearest rank; None of nothing."""
-    if not ordered:
-        return None
-    n = len(ordered)
-    return Spread(ordered[n // 2], ordered[min(n - 1, math.ceil(0.95 * n) - 1)])
+    """None of nothing."""
+    return Spread(percentile(ordered, 0.5), percentile(ordered, 0.95)) if ordered else None
+
+
+def percentile(ordered: list[float], p: float) -> float:
+    """Interpolated between its neighbours, as PostgreSQL's percentile_cont."""
+    at = p * (len(ordered) - 1)
+    low = math.floor(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
 def step_parts(run: Run) -> dict[str, Spread]:

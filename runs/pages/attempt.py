@@ -14,10 +14,10 @@ from django.views.decorators.http import require_safe
 from console.pages.figures import place, share
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from console.templatetags.deskyard import milliseconds
-from desktops.worker.task import Check
+from desktops.worker.task import BadTask, Check, parse
 from runs.models import Attempt, AttemptTry, PrefixTry, Run, Step, Task, TaskTally
 from runs.pages import readable, sentences
-from runs.pages.forks import page_of, siblings
+from runs.pages.forks import comparisons, page_of, siblings
 from runs.pages.frame import never_stored, optional_address
 from runs.pages.loaders import attempt_or_404, base_template, run_or_404
 
@@ -114,6 +114,9 @@ def attempt(request: WorkspaceRequest, number: int, attempt: int) -> HttpRespons
         "reason_words": sentences.INVALID_REASONS,
         "task_url": optional_address("task", request.workspace.slug, run.task_set.name, one.task.task_id),
         "siblings": siblings(run, one),
+        "compared": comparisons(run, one.number, one.number).get(one.number)
+        if run.spec["fork_copies"] > 1
+        else None,
         "forks_page": page_of(run, one),
         "is_live": not one.is_terminal,
     }
@@ -206,11 +209,14 @@ def findings_of(evidence: list[dict[str, Any]], task: Task) -> list[Finding]:
     found = [finding(item) for item in evidence]
     if all(one.expected.text for one in found):
         return found
-    checks = task.document.get("evaluator", {}).get("checks", [])
+    try:
+        checks = parse(task.document).evaluator.checks
+    except BadTask:
+        return found
     if len(checks) != len(found):
         return found
     return [
-        one if one.expected.text else replace(one, expected=_wanted(Check.model_validate(check)))
+        one if one.expected.text else replace(one, expected=_wanted(check))
         for one, check in zip(found, checks, strict=True)
     ]
 

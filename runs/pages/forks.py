@@ -38,6 +38,7 @@ class Leaf:
     attempt: Attempt
     look: Look
     reasons: str
+    compared: float | None  # seconds that it took to see that it began like its parent
 
     @property
     def method(self) -> str:
@@ -67,6 +68,11 @@ class Group:
     def live(self) -> int:
         """Forks of the saved desktop itself."""
         return sum(leaf.method == Attempt.ForkMethod.LIVE for leaf in self.leaves)
+
+    @property
+    def alike(self) -> int:
+        """Forks whose files, programs and screen were their parent's when they began."""
+        return sum(leaf.compared is not None for leaf in self.leaves)
 
     @property
     def replayed(self) -> int:
@@ -122,12 +128,12 @@ def groups(run: Run, first: int) -> list[Group]:
         .defer("task__document", "task__recipe")
         .order_by("number")
     )
-    parted = branches(run, attempts)
+    parted, compared = branches(run, attempts), comparisons(run, *numbers)
     shared = run.prefixes.filter(number__range=(first + 1, first + GROUPS)).with_cost()
     prefixes = {prefix.number: prefix for prefix in shared.select_related("computer", "state")}
     made = []
     for place, found in groupby(attempts, lambda one: (one.number - 1) // each):
-        leaves = [_leaf(one) for one in found]
+        leaves = [_leaf(one, compared.get(one.number)) for one in found]
         one, prefix = leaves[0].attempt, prefixes.get(place + 1)
         branch = next((parted[leaf.attempt.pk] for leaf in leaves if leaf.attempt.pk in parted), None)
         if prefix is not None and prefix.screenshot and prefix.steps == run.spec["prefix_steps"]:
@@ -138,9 +144,16 @@ def groups(run: Run, first: int) -> list[Group]:
     return made
 
 
-def _leaf(one: Attempt) -> Leaf:
+def _leaf(one: Attempt, compared: float | None) -> Leaf:
     look = LOOKS[drawn_as(one.status, one.verifier, one.outcome)]
-    return Leaf(one, look, sentences.reasons(one.invalid_reasons))
+    return Leaf(one, look, sentences.reasons(one.invalid_reasons), compared)
+
+
+def comparisons(run: Run, first: int, last: int) -> dict[int, float]:
+    """By number, of these attempts: the seconds it took to see that its last desktop was like its parent. One query."""
+    told = run.events.filter(kind="forked", attempt_number__range=(first, last)).order_by("seq")
+    seen = dict(told.values_list("attempt_number", "data"))
+    return {number: data["seconds"] for number, data in seen.items() if not data["differences"]}
 
 
 def branches(run: Run, attempts: Sequence[Attempt]) -> dict[object, Branch]:

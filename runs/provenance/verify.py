@@ -333,8 +333,8 @@ def timing(rows: Rows) -> dict[str, Any]:
     return {
         "of_last": SAMPLE,
         "attempt_seconds": {
-            "median": float(took[len(took) // 2]),
-            "p95": float(took[min(len(took) - 1, math.ceil(0.95 * len(took)) - 1)]),
+            "median": percentile(took, 0.5),
+            "p95": percentile(took, 0.95),
         }
         if took
         else None,

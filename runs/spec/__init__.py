@@ -266,7 +266,7 @@ class _Examination:
                 self.refuse(
                     "stop_after_valid",
                     "above_planned",
-                    f"This run has {planned:,} attempts, so the target can be at most that.",
+                    f"The target can be at most what this run plays: {planned:,}.",
                 )
 
     def _planned(self) -> int:

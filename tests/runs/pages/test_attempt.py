@@ -86,12 +86,12 @@ def test_a_long_value_is_cut_in_its_line_and_there_as_a_whole(workspace, member,
 
 def test_what_was_expected_of_a_file_that_is_not_there_comes_from_the_task(workspace, member, client_for):
     attempt = judged(workspace, found=None, expected=None, note="there is no file /home/user/count.txt")
-    check = {
-        "metric": "exact_match",
-        "result": {"type": "vm_file", "parameters": {"path": "/home/user/count.txt"}},
-        "expected": {"type": "rule", "parameters": {"rules": {"expected": "7"}}},
+    evaluator = {
+        "func": "exact_match",
+        "result": {"type": "vm_file", "path": "/home/user/count.txt", "dest": "count.txt"},
+        "expected": {"type": "rule", "rules": {"expected": "7"}},
     }
-    attempt.task.document = {**attempt.task.document, "evaluator": {"checks": [check]}}
+    attempt.task.document = {**attempt.task.document, "evaluator": evaluator}
     attempt.task.save()
     text = client_for(member).get(page(attempt)).content.decode()
     assert (

@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from console.models import LedgerEntry
 from desktops.models import Computer
+from runs.events import Forked, append
 from runs.models import Attempt, Prefix, PrefixTry, Run
 from runs.pages.forks import GROUPS
 from tests.factories import AttemptTryFactory, PrefixFactory, PrefixTryFactory, StepFactory
@@ -98,7 +99,7 @@ def test_an_attempts_page_links_the_forks_that_share_its_prefix(workspace, membe
     text = client_for(member).get(f"/w/lab/runs/{run.number}/attempts/5/").content.decode()
     for number in (4, 6):
         assert f'/attempts/{number}/">{number}</a>' in text
-    assert "prefix, shared with" in text
+    assert "shared with" not in text
     assert "None: this attempt played the prefix again." in text
     assert f"{page(run)}?page=1" in text
 
@@ -201,3 +202,18 @@ def test_a_prefix_that_is_played_is_a_computer_held_now(workspace, member, clien
         assert one.computer.label in text
         assert "Prefix: Task 1" in text
     assert "step 1 of 2" in client.get(f"/w/lab/runs/{run.number}/computers/").content.decode()
+
+
+def test_live_forks_say_that_they_began_like_their_parent(workspace, member, client_for):
+    run = forking(workspace, finished=3)
+    run.attempts.update(fork_method=Attempt.ForkMethod.LIVE)
+    client, began = client_for(member), "began like their parent"
+    assert began not in client.get(page(run)).content.decode()
+    for attempt, differences in zip(run.attempts.order_by("number"), ([], [], ["files: …"]), strict=True):
+        append(run, Forked(state="prefix-1", differences=differences, seconds=0.42), attempt=attempt)
+    text = client.get(page(run)).content.decode()
+    assert f"2 of 3 live forks {began}" in text
+    assert text.count("compared in 0.4 s") == 2
+    own = "It began with its parent&#x27;s files, programs and screen", "It began with its parent's files"
+    pages = [client.get(f"/w/lab/runs/{run.number}/attempts/{number}/").content.decode() for number in (1, 3)]
+    assert [any(words in shown for words in own) for shown in pages] == [True, False]
