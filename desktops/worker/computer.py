@@ -133,11 +133,13 @@ class Computer:
             self.guest, self.start_seconds, self._running, restored=restored, as_saved=as_saved
         )
         if not readiness.ready:
-            why, logs = readiness.detail or "it did not become ready", self._logs()
+            taken = (datetime.now(UTC) - self.started_at).total_seconds()
+            why = readiness.detail if self._running() else "it ended while it was starting"
+            log.warning("desktop %s is not ready after %.0f s: %s\n%s", self.id, taken, why, self._logs())
             self.stop()
             if self.started_from.startswith(MADE_ANEW) and isinstance(self.engine, SavingEngine):
                 self.engine.forget(self.started_from)  # the next one starts from the beginning
-            raise StartFailed(f"{why}{': ' + logs if logs else ''}")
+            raise StartFailed(f"the desktop was not ready after {taken:.0f} s: {why}")
         if self.restored:  # its watchdog still has the limits of the desktop that was saved
             with self._limits:
                 self._set_limits()

@@ -437,12 +437,13 @@ def wait_ready(
     """
     began = time.monotonic()
     end = began + seconds
-    last = Readiness(ready=False, detail="the guest agent does not answer yet")
+    silent = Readiness(ready=False, detail="its agent does not answer")
+    last = silent
     while time.monotonic() < end:
         try:
             last = guest.ready(at_rest=not restored)
-        except GuestUnreachable as error:
-            last = Readiness(ready=False, detail=str(error))
+        except GuestUnreachable:
+            last = silent
         if as_saved and last.screen:
             return replace(last, ready=True)
         if last.ready or not still_there():

@@ -120,7 +120,8 @@ async def test_no_image_is_kept_of_a_desktop_whose_like_would_never_be_ready(
         guest = await opened(console, engine, "first", {"template": template})
         await run(guest, "rm -r ~/.config/tint2")
         answer = await asked(console, "first", messages.MakeImage(template=NAME, version=1))
-        assert "does not get ready: not there yet: wallpaper" in answer["error"]
+        assert "does not get ready: the desktop was not ready after" in answer["error"]
+        assert ": not there yet: wallpaper" in answer["error"]
         assert await made(engine) == before
         assert await run(guest, "echo on") == "on", "it goes on"
         await closed(console, "first")
