@@ -115,18 +115,18 @@ def compare(guest: Guest, parent: Attestation, screen: bytes | None) -> Likeness
     told: dict[str, str] = {}
     same: set[str] = set()
     for _ in _looks():
-        if "screen" not in same:
-            seen = guest.screenshot()
-            pixels = _pixels(seen, parent.screenshot, screen)
-            if best is None or pixels < best[0]:
-                best = (pixels, seen)
-            told["screen"] = f"screen: {best[0]:,} pixels differ" if best[0] > PIXELS else ""
         if not {"processes", "files"} <= same:
             processes, files = _look(guest)
             told["processes"] = _other_processes(parent.processes, processes)
             told["files"] = (
                 "" if files == parent.files else "files: names or contents under /home/user differ"
             )
+        if "screen" not in same:  # last: what has just ended may still be drawn
+            seen = guest.screenshot()
+            pixels = _pixels(seen, parent.screenshot, screen)
+            if best is None or pixels < best[0]:
+                best = (pixels, seen)
+            told["screen"] = f"screen: {best[0]:,} pixels differ" if best[0] > PIXELS else ""
         same |= {what for what, words in told.items() if not words}
         if len(same) == 3:
             break
