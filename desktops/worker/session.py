@@ -15,7 +15,7 @@ from pathlib import Path
 
 from desktops.protocol import attempt as records
 from desktops.protocol import messages
-from desktops.protocol.actions import Action
+from desktops.protocol.actions import Action, Done, Fail
 from desktops.protocol.hold import Answered, HoldOrder
 
 from .computer import Computer, StartFailed
@@ -85,6 +85,7 @@ class Session(ABC):
         self._ending: Ending | None = None
         self._go_on = threading.Event()  # there is nothing to wait for before a desktop is started
         self._phase = Phase.STARTING
+        self._restless_setup = False
         self._hurried = ""  # after what it went on though an overloaded machine was still drawing
 
     @abstractmethod
@@ -304,7 +305,7 @@ class Session(ABC):
         play(steps, guest, folder)
         self._phase = Phase.GATES
         rest = guest.settle(quiet_ms=SETTLE_QUIET_MS, timeout_ms=SETTLE_CAP_MS)
-        self._note_hurry(rest, "the setup")
+        self._restless_setup = _hurries(rest)
         readiness = guest.ready()
         if not readiness.complete:
             raise NotReady(f"after setup the desktop is not ready: {readiness.detail}")
@@ -355,12 +356,12 @@ class Session(ABC):
         )
         if in_vain:
             raise NotReady(f"step {number}: {error}")
-        self._note_hurry(look, f"step {number}")
+        if not self._hurried and not isinstance(
+            action, Done | Fail
+        ):  # who only says that it is over hurries nothing
+            after_setup = "the setup" if self._restless_setup else ""
+            self._hurried = after_setup or (f"step {number}" if _hurries(look) else "")
         return look
-
-    def _note_hurry(self, rest: Look | Settled, after: str) -> None:
-        if not rest.settled and rest.settle_ms > OVERLOADED_MS and not self._hurried:
-            self._hurried = after
 
     def _check_hurry(self) -> None:
         """Raises NotReady where nobody can say whether what was typed or clicked found what it was meant for."""
@@ -441,6 +442,11 @@ def _load_libraries() -> None:
     """Setup steps and checkers bring document libraries: an idle worker does without their memory, and a worker's
     first attempt loads them while its desktop starts, which nobody waits for."""
     from . import checkers, setup  # noqa: F401
+
+
+def _hurries(rest: Look | Settled) -> bool:
+    """Whether to go on from there is to go on too early."""
+    return not rest.settled and rest.settle_ms > OVERLOADED_MS
 
 
 def _tell_paid_until(computer: Computer, paid_until: datetime) -> None:

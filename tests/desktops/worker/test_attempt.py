@@ -107,6 +107,11 @@ def test_what_fails_on_a_machine_that_could_not_keep_up_is_no_fail(table):
     assert "verdict" not in kinds(records)
 
 
+def test_who_does_nothing_fails_on_any_machine(table):
+    restless(table, 9000)
+    assert one(table.play(recipe=[{"action": "done"}]), "verdict").reward == 0
+
+
 def test_what_succeeds_on_a_machine_that_could_not_keep_up_has_succeeded(table):
     restless(table, 9000)
     assert one(table.play(), "verdict").reward == 1
