@@ -1,4 +1,4 @@
-"""`make test`: the same preparation as `make up`, then every check, the tests last."""
+"""`make test`: the same preparation as `make up`, then every check, the tests, and what failed of the checks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lint() -> int:
 
 
 def test(home: Home, arguments: list[str]) -> int:
-    """All of it. `arguments` go to pytest. Its summary is the last thing printed."""
+    """All of it. `arguments` go to pytest. What failed is the last thing printed."""
     terminal = Terminal()
     home.create()
     stage = Stage(home, terminal, {**os.environ, "DESKYARD_TESTING": "1"})
@@ -52,13 +52,15 @@ def test(home: Home, arguments: list[str]) -> int:
             _browser(terminal)
         failed = _run(LINT + DATABASE_CHECKS, stage.environment, terminal)
         if failed:
-            terminal.line(f"Failed so far: {', '.join(failed)}. The tests run all the same.")
+            terminal.line("The tests run all the same.")
         code = subprocess.call(
             ending_with_parent(signal.SIGTERM, [sys.executable, "-m", "pytest", *_shared(), *arguments]),
             cwd=PROJECT,
             env=stage.environment,
             stdin=subprocess.DEVNULL,
         )
+        if failed:
+            terminal.line(f"Failed before the tests, as said above them: {', '.join(failed)}.")
         return code or (1 if failed else 0)
     except StepFailed as failure:
         terminal.failed(failure)

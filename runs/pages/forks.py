@@ -152,7 +152,7 @@ def _leaf(one: Attempt, compared: float | None) -> Leaf:
 def comparisons(run: Run, first: int, last: int) -> dict[int, float]:
     """By number, of these attempts: the seconds it took to see that its last desktop was like its parent. One query."""
     told = run.events.filter(kind="forked", attempt_number__range=(first, last)).order_by("seq")
-    seen = dict(told.values_list("attempt_number", "data"))
+    seen = {number: data for number, data in told.values_list("attempt_number", "data") if number}
     return {number: data["seconds"] for number, data in seen.items() if not data["differences"]}
 
 
