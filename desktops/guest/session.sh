@@ -27,7 +27,8 @@ Xvnc "$DISPLAY" -geometry 1920x1080 -depth 24 -dpi 96 -rfbport -1 -rfbunixpath "
     -s 0 -dpms -noreset &
 x=$!
 # The allocator keeps what one screenshot needs for the next: without this, page faults are most of its time.
-GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1 \
+keep=glibc.malloc.trim_threshold=33554432:glibc.malloc.mmap_threshold=33554432
+GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:$keep \
     PYTHONPATH=/opt/deskyard:/opt/deskyard/site /usr/bin/python3 -m guest.server &
 
 socket=/tmp/.X11-unix/X${DISPLAY#:}
