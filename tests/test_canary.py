@@ -155,7 +155,12 @@ def plant_in_tasks(planted: Planted, folder: Path, workspace: Workspace, owner: 
     report = osworld.read(folder)
     assert [task.id for task in report.tasks] == ["good"]
     store_task_set(
-        workspace=workspace, name="planted", title="Planted", report=report, actor=Actor.person(owner)
+        workspace=workspace,
+        name="planted",
+        title="Planted",
+        report=report,
+        recipe_for=lambda _: None,
+        actor=Actor.person(owner),
     )
 
 

@@ -147,7 +147,7 @@ class _Packer:
         self._composite.argtypes = [ctypes.c_int, *[ctypes.c_void_p] * 3, *[ctypes.c_int32] * 8]
         self._rgb = bytes(width * height * 3)
         self._source = create(_PIXMAN_X8R8G8B8, width, height, address, stride)
-        self._target = create(_PIXMAN_B8G8R8, width, height, ctypes.cast(self._rgb, ctypes.c_void_p), width * 3)
+        self._target = create(_PIXMAN_B8G8R8, width, height, ctypes.c_char_p(self._rgb), width * 3)
         if not self._source or not self._target:
             raise OSError("pixman cannot read the screen's pixels")
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from console.actions.audit import record
 from console.actor import Actor
 from console.models import Workspace
+from desktops.protocol.actions import Action
 from runs.models import Task, TaskSet
 from runs.recipes import load as recipes
+from runs.tasksets import folder, osworld
 from runs.tasksets import load as own
-from runs.tasksets import osworld
-from runs.tasksets.osworld import ImportedTask, ImportReport, Refusal
+from runs.tasksets.osworld import ImportedTask, ImportReport, NotATaskSet, Refusal
 
 TITLE_LENGTH = 60
+RESERVED = frozenset({*own.OWN_SETS, "osworld"})
 
 
 class NothingCanRun(Exception):
@@ -41,6 +46,7 @@ def store_task_set(
     name: str,
     title: str,
     report: ImportReport,
+    recipe_for: Callable[[str], list[Action] | None],
     actor: Actor,
     description: str = "",
     source: str = "",
@@ -50,7 +56,7 @@ def store_task_set(
     if not report.tasks:
         raise NothingCanRun(report.refused)
     digest = own.set_digest(report.tasks)
-    solved = {task.id: recipes.recipe_for(name, task.id) for task in report.tasks}
+    solved = {task.id: recipe_for(task.id) for task in report.tasks}
     current = (
         TaskSet.objects.for_workspace(workspace)
         .filter(name=name)
@@ -120,6 +126,27 @@ def import_osworld(*, workspace: Workspace, path: Path, actor: Actor) -> TaskSet
         source=str(path.name),
         licence="Apache-2.0",
         report=osworld.read(path),
+        recipe_for=partial(recipes.recipe_for, "osworld"),
+        actor=actor,
+    )
+
+
+def import_folder(*, workspace: Workspace, path: Path, name: str, actor: Actor) -> TaskSet:
+    """Import a folder of tasks, recipes among it, as the set of that name. Raises NotATaskSet, NothingCanRun."""
+    try:
+        TaskSet._meta.get_field("name").clean(name, None)
+    except ValidationError as error:
+        raise NotATaskSet(f"A task set cannot be called {name!r}: {' '.join(error.messages)}") from error
+    if name in RESERVED:
+        raise NotATaskSet(f"The name {name} is taken by tasks that come with the console. Choose another.")
+    report, found = folder.read(path)
+    return store_task_set(
+        workspace=workspace,
+        name=name,
+        title=name,
+        source=path.name,
+        report=report,
+        recipe_for=found.get,
         actor=actor,
     )
 
@@ -132,5 +159,6 @@ def store_own_set(*, workspace: Workspace, actor: Actor, name: str = "deskyard-b
         title="Deskyard basics",
         description="Short everyday tasks over the applications of the templates, each with a recipe and a checker.",
         report=ImportReport(tasks=own.load(name).tasks),
+        recipe_for=partial(recipes.recipe_for, name),
         actor=actor,
     )

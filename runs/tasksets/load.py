@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from desktops.worker.task import canonical_json, clean, digest, parse
+from desktops.worker.task import canonical_json
 
-from .osworld import ImportedTask
-from .templates import templates_for
+from .folder import read_task
+from .osworld import ImportedTask, Refusal
 
 HERE = Path(__file__).parent
 # Name as users see it → folder.
@@ -43,30 +40,7 @@ def load(name: str = "deskyard-basics") -> TaskSet:
 
 
 def _load_task(path: Path) -> ImportedTask:
-    raw = _with_content(json.loads(path.read_text(encoding="utf-8")), path.parent / "files")
-    data = clean(raw)
-    task = parse(data)
-    if task.id != path.stem:
-        raise ValueError(f"{path.name} holds the task {task.id}")
-    return ImportedTask(
-        id=task.id,
-        instruction=task.instruction,
-        domain=task.related_apps[0],
-        related_apps=task.related_apps,
-        templates=templates_for(task.related_apps),
-        data=data,
-        digest=digest(data),
-    )
-
-
-def _with_content(value: Any, files: Path) -> Any:
-    """Replace each `"bundled": name` by the content of that file, so that a task stands for itself."""
-    if isinstance(value, list):
-        return [_with_content(item, files) for item in value]
-    if not isinstance(value, dict):
-        return value
-    filled = {key: _with_content(item, files) for key, item in value.items() if key != "bundled"}
-    if "bundled" in value:
-        content = (files / value["bundled"]).read_bytes()
-        filled["content_base64"] = base64.b64encode(content).decode()
-    return filled
+    task = read_task(path)
+    if isinstance(task, Refusal):
+        raise ValueError(f"{task.file}: {task.sentence}")
+    return task

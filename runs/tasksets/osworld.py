@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -92,7 +92,7 @@ def read(path: Path) -> ImportReport:
     seen: dict[str, str] = {}
     for file in sorted(folder.rglob("*.json")):
         name = file.relative_to(folder).as_posix()
-        read_one = _read_file(file, name)
+        read_one = read_file(file, name)
         if isinstance(read_one, ImportedTask) and read_one.id in seen:
             other = seen[read_one.id]
             read_one = Refusal(name, "bad_file", f"The task {read_one.id} is in {other} already.")
@@ -120,13 +120,13 @@ def examples_folder(path: Path) -> Path:
     return path
 
 
-def _read_file(file: Path, name: str) -> ImportedTask | Refusal:
+def read_file(file: Path, name: str, fill: Callable[[Any], Any] = lambda raw: raw) -> ImportedTask | Refusal:
+    """One task, or why it is none; `fill` puts in what the file only names."""
     try:
         text = file.read_text(encoding="utf-8")
         if holds_secret(text):
             return Refusal(name, "bad_file", "A secret of this console stands in it.")
-        raw = json.loads(text)
-        data = clean(raw)
+        data = clean(fill(json.loads(text)))
         task = parse(data)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         return Refusal(name, "bad_file", f"The file is not JSON: {error}")

@@ -1,4 +1,4 @@
-"""Import tasks: `manage.py import_tasks osworld PATH [--workspace SLUG]`."""
+"""Import tasks: `manage.py import_tasks osworld|folder PATH [--name NAME] [--workspace SLUG]`."""
 
 from __future__ import annotations
 
@@ -11,22 +11,30 @@ from django.core.management.base import BaseCommand, CommandError
 
 from console.actor import Actor
 from console.models import Workspace
-from runs.actions.material import NothingCanRun, import_osworld
+from runs.actions.material import NothingCanRun, import_folder, import_osworld
 from runs.tasksets.osworld import NotATaskSet
 
 
 class Command(BaseCommand):
-    help = "Import the tasks of an OSWorld checkout, or of its examples folder, into a workspace."
+    help = (
+        "Import tasks into a workspace: those of an OSWorld checkout or of its examples folder (osworld), or your own "
+        "(folder): one JSON file a task, in OSWorld's format, with recipes/ and files/ beside them."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("format", choices=["osworld"])
+        parser.add_argument("format", choices=["osworld", "folder"])
         parser.add_argument("path", type=Path)
+        parser.add_argument("--name", help="What a folder's set is called; without it as the folder is.")
         parser.add_argument("--workspace", help="Its slug; not needed where there is only one workspace.")
 
     def handle(self, *args: Any, path: Path, **options: Any) -> None:
-        workspace = self._workspace(options["workspace"])
+        workspace, actor = self._workspace(options["workspace"]), Actor.system("import_tasks")
+        name = options["name"] or path.resolve().name
         try:
-            stored = import_osworld(workspace=workspace, path=path, actor=Actor.system("import_tasks"))
+            if options["format"] == "osworld":
+                stored = import_osworld(workspace=workspace, path=path, actor=actor)
+            else:
+                stored = import_folder(workspace=workspace, path=path, name=name, actor=actor)
         except NotATaskSet as error:
             raise CommandError(str(error)) from error
         except NothingCanRun as error:
