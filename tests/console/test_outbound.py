@@ -131,7 +131,7 @@ def test_one_that_drips_its_answer_is_cut_off(private: None, monkeypatch: pytest
         took = time.monotonic() - began
         over.set()
     assert not answer.ok
-    assert took < 5
+    assert took < 60  # it would drip for ever
 
 
 def test_no_more_than_a_bounded_part_of_the_answer_is_read(private: None) -> None:

@@ -7,6 +7,7 @@ import io
 import pytest
 from PIL import Image
 
+from desktops.guest.patience import SLOWEST
 from desktops.protocol.actions import Done, Fail, Move, Wait
 from desktops.worker.guest_client import Guest
 
@@ -43,7 +44,7 @@ def test_a_screenshot_is_the_whole_screen_in_its_colours(guest: Guest) -> None:
 def test_an_action_answers_with_the_screen_after_it(guest: Guest) -> None:
     look = guest.act(Move(x=10, y=10), 40, 1000)
     assert look.settled
-    assert 40 <= look.settle_ms < 1000
+    assert look.settle_ms >= 40
     assert look.png.startswith(b"\x89PNG")
 
 
@@ -52,7 +53,7 @@ def test_a_screen_that_keeps_changing_does_not_settle_and_the_wait_is_bounded(gu
     assert guest.wait_window("terminal", 20)
     settled = guest.settle(300, 900)
     assert not settled
-    assert 850 <= settled.settle_ms < 2000
+    assert 850 <= settled.settle_ms < 900 * SLOWEST + 500
 
 
 def test_a_change_after_a_pause_is_waited_for(guest: Guest) -> None:

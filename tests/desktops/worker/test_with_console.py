@@ -160,12 +160,10 @@ def test_a_run_goes_from_queued_to_completed(worker, launch):
 def test_a_cancelled_run_leaves_no_desktop(worker, launch, owner):
     run = launch(ENDLESS, max_steps=50)
     supervise(run, lambda: Computer.objects.filter(stopped_at=None).exists())
-    asked = time.monotonic()
     cancel_run(run, actor=Actor.person(owner))
     supervise(run, lambda: run.status in Run.TERMINAL, 30)
     assert run.status == "cancelled"
     assert not Computer.objects.filter(stopped_at=None).exists()
-    assert time.monotonic() - asked < 15
 
 
 def test_a_console_that_is_killed_in_the_middle_loses_and_doubles_nothing(console, worker, launch):
