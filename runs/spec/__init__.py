@@ -288,7 +288,7 @@ def _first(name: str, error: serializers.ValidationError) -> tuple[str, str]:
     if name == "kind" and detail.code == "invalid_choice":
         return "unknown_kind", "Must be scripted_test."
     if detail.code in ("required", "null"):
-        return str(detail.code), "This field is required."
+        return str(detail.code), f"{where}must not be null." if where else "This field is required."
     return str(detail.code), f"{where}{detail}"
 
 

@@ -201,6 +201,19 @@ def test_tasks_are_a_list_of_ids(workspace: Workspace, good: dict[str, Any], tas
     assert code in {code for _, code in found} | ({"empty"} if ("tasks", "min_length") in found else set())
 
 
+@pytest.mark.parametrize(
+    ("item", "why"), [(None, "must not be null"), ("", "may not be blank"), (3, "Must be a string")]
+)
+def test_what_is_wrong_with_one_of_many_tasks_names_its_place(
+    workspace: Workspace, good: dict[str, Any], item: Any, why: str
+) -> None:
+    with pytest.raises(SpecRejected) as caught:
+        check({**good, "tasks": ["task-1", item]}, workspace=workspace)
+    (error,) = caught.value.errors
+    assert error.message.startswith("Item 2: ")
+    assert why in error.message
+
+
 def test_as_many_tasks_as_allowed_fit(workspace: Workspace, good: dict[str, Any]) -> None:
     TaskSetFactory(workspace=workspace, name="large", tasks=limits.TASKS.high)
     ids = [f"task-{n}" for n in range(1, limits.TASKS.high + 1)]
