@@ -177,7 +177,10 @@ class AttemptSerializer(serializers.ModelSerializer[Attempt]):
     )
     outcome = serializers.ChoiceField(choices=Attempt.Outcome.choices, allow_null=True, read_only=True)
     checker_error = NullWhenEmpty()
-    duration_seconds = serializers.FloatField(allow_null=True)
+    duration_seconds = serializers.FloatField(
+        allow_null=True,
+        help_text="From its first start to its end, further tries and the wait for them included.",
+    )
     computer = serializers.CharField(source="computer.label", default=None, allow_null=True)
     computer_id = serializers.UUIDField(allow_null=True)
     worker = serializers.CharField(source="worker.name", default=None, allow_null=True)
