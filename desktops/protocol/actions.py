@@ -26,8 +26,8 @@ class Click(_Action):
     x: X
     y: Y
     button: Button = "left"
-    keys: list[str] = Field(
-        default=[], max_length=4, description="Modifiers held meanwhile, as X keysym names."
+    keys: tuple[str, ...] = Field(  # not a list: the default of each click would be copied
+        default=(), max_length=4, description="Modifiers held meanwhile, as X keysym names."
     )
 
 
