@@ -10,6 +10,13 @@ from console.sealed import seal, unseal
 
 
 class InvitedOnlyAdapter(DefaultAccountAdapter):
+    error_messages = {
+        **DefaultAccountAdapter.error_messages,
+        "email_password_mismatch": "No account has this email with this password. Check both, then try again.",
+        "incorrect_password": "This is not your password. Type it again.",
+        "too_many_login_attempts": "That was too many wrong tries. Wait 5 minutes, then try again.",
+    }
+
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
 

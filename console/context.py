@@ -112,7 +112,8 @@ class Shell:
         """What desktops that run have cost by now is in it."""
         if self.budget is None or self.workspace is None:
             return Decimal(0)
-        return so_far(self.workspace, [self.budget], timezone.now())[self.budget.pk].spent
+        now = getattr(self._request, "now", None) or timezone.now()
+        return so_far(self.workspace, [self.budget], now)[self.budget.pk].spent
 
     @cached_property
     def desktops(self) -> dict[str, int]:

@@ -67,3 +67,6 @@ document.addEventListener("keydown", e => {
 
 /* filters: a change submits the form, which without scripts has a button */
 document.addEventListener("change", e => { const form = e.target.closest("form[data-auto]"); if (form) form.requestSubmit(); });
+
+/* a row of tabs that is wider than the screen begins where the current one is seen */
+$$(".tabs").forEach(bar => { const now = $("[aria-current]", bar); if (now) bar.scrollLeft = now.offsetLeft + now.offsetWidth + 56 - bar.offsetLeft - bar.clientWidth; });

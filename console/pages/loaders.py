@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import wraps
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase, QueryDict
+from django.utils import timezone
 
 from console.models import Membership, User, Workspace
 
@@ -21,6 +23,7 @@ class WorkspaceRequest(HttpRequest):
     user: User
     workspace: Workspace
     membership: Membership
+    now: datetime  # one for all sums of a page
 
 
 def workspace_or_404(request: HttpRequest, slug: str) -> tuple[Workspace, Membership]:
@@ -43,6 +46,7 @@ def workspace_page(view: Callable[..., HttpResponseBase]) -> View:
     def page(request: HttpRequest, workspace: str, **kwargs: Any) -> HttpResponseBase:
         request.workspace, request.membership = workspace_or_404(request, workspace)  # type: ignore[attr-defined]
         request.membership.user = request.user  # type: ignore[attr-defined]
+        request.now = timezone.now()  # type: ignore[attr-defined]
         _remember(request)
         _without_nul(request, kwargs)
         return view(request, **kwargs)

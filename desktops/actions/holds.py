@@ -86,7 +86,7 @@ def close_computer(hold: Hold, *, actor: Actor) -> Hold:
     row = locked(hold.pk)
     require_may_use(row, actor, what="close it")
     if row.status in (S.WAITING, S.STARTING, S.READY):
-        close(row, Reason.CLOSED_BY_USER, actor=actor)
+        close(row, Reason.CLOSED_BY_USER, detail=f"Closed by {actor.label}.", actor=actor)
     return row
 
 

@@ -19,7 +19,7 @@ APPS: Final = {
     "vlc": "VLC",
     "vscode": "VS Code",
     "vs_code": "VS Code",
-    "chrome": "Chrome",
+    "chrome": "Chromium",  # what is installed, and what its windows say
     "chromium": "Chromium",
     "thunderbird": "Thunderbird",
     "os": "System",

@@ -10,7 +10,6 @@ from django.contrib import messages
 from django.db.models import Sum
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from console.actions.budgets import CapRejected, CapTooLow, change_workspace_cap, root_budget
@@ -27,7 +26,9 @@ from runs.pages.frame import never_stored
 
 ROWS: Final = 25
 DAYS: Final = 30
-PLOT: Final = 120  # height of the bars, px
+PLOT: Final = 120  # where the bars stand, px
+HEADROOM: Final = 16  # above the top line, for its words
+ROUND: Final = (Decimal(1), Decimal(2), Decimal("2.5"), Decimal(5), Decimal(10))
 
 
 class Bar(NamedTuple):
@@ -50,20 +51,22 @@ def budget(request: WorkspaceRequest) -> HttpResponse:
 
 def page(request: WorkspaceRequest, more: dict[str, Any], status: int = 200) -> HttpResponse:
     workspace = request.workspace
-    root, now = root_budget(workspace), timezone.now()
+    root, now = root_budget(workspace), request.now
     runs = Run.objects.for_workspace(workspace).select_related("budget", "creator")
     shown = by_number(runs, request.GET, rows=ROWS, field="number")
     open_now = [hold.budget for hold in Hold.objects.for_workspace(workspace).live().select_related("budget")]
     used = so_far(workspace, [root, *open_now, *(run.budget for run in shown.rows)], now)
     days = by_day(workspace, now.date(), running=used[root.pk].spent - root.spent)
-    top = max((cost for _, cost in days), default=Decimal(0))
+    most = max((cost for _, cost in days), default=Decimal(0))
+    step = grid_step(most)
+    top = step * 4
     context = {
         "budget": root,
         "page": shown,
         "rows": [(run, used[run.budget_id]) for run in shown.rows],
-        "bars": bars(days, top) if top else [],
-        "grid": [(PLOT - PLOT * part // 4, top * part / 4) for part in (1, 2, 3, 4)],
-        "ticks": [(bar.day, bar.x) for bar in bars(days, top or Decimal(1))[3::7]],
+        "bars": bars(days, top) if most else [],
+        "grid": [(PLOT - (PLOT - HEADROOM) * part // 4, step * part) for part in (1, 2, 3, 4)],
+        "ticks": [(bar.day, bar.x) for bar in bars(days, top)[3::7]],
         "spent_lately": sum((cost for _, cost in days), Decimal(0)),
         "days": DAYS,
         "now": used[root.pk],
@@ -99,11 +102,17 @@ def by_day(workspace: Workspace, today: date, *, running: Decimal) -> list[tuple
     return [(day, costs.get(day, Decimal(0))) for day in every]
 
 
+def grid_step(most: Decimal) -> Decimal:
+    """A round amount that four of reach over the costliest day."""
+    unit = Decimal(1).scaleb((most / 4).adjusted()) if most else Decimal(1)
+    return next(unit * each for each in ROUND if unit * each * 4 >= most)
+
+
 def bars(days: list[tuple[date, Decimal]], top: Decimal) -> list[Bar]:
     each = 100 / len(days)
     drawn = []
     for n, (day, cost) in enumerate(days):
-        height = PLOT * share(float(cost), float(top)) / 100
+        height = (PLOT - HEADROOM) * share(float(cost), float(top)) / 100
         tall = max(height, 2.0) if cost else 0.0  # a cent beside a hundred dollars is still seen
         drawn.append(
             Bar(day, cost, place((n + 0.12) * each), place(0.76 * each), f"{PLOT - tall:.1f}", f"{tall:.1f}")

@@ -62,7 +62,7 @@ class Day(NamedTuple):
 @workspace_page
 def home(request: WorkspaceRequest) -> HttpResponse:
     workspace = request.workspace
-    now = timezone.now()
+    now = request.now
     every = Run.objects.for_workspace(workspace).select_related("budget", "creator", "task_set")
     playing = list(every.active().order_by("-number")[:PLAYING_SHOWN])
     ended = list(every.filter(status__in=Run.TERMINAL).order_by("-ended_at")[:ENDED_SHOWN])

@@ -49,7 +49,7 @@ def overview(request: WorkspaceRequest, number: int) -> HttpResponse:
         "attempts_url": reverse("run", args=[request.workspace.slug, run.number]) + "attempts/",
         "gauges": gauges(run, coming, used, now),
         "recipes": sentences.recipes(run),
-        "stopped": sentences.why_stopped(run),
+        "stopped": sentences.why_stopped(run, cancelled_by(run)),
         "failed_url": failed_url(run, request.workspace.slug) if run.fail else "",
         "next": sentences.what_next(run, manages=request.membership.manages),
         "forecast": coming,
@@ -69,6 +69,13 @@ def overview(request: WorkspaceRequest, number: int) -> HttpResponse:
 
 def failed_url(run: Run, slug: str) -> str:
     return f"{reverse('run-rollouts', args=[slug, run.number])}?outcome=fail"
+
+
+def cancelled_by(run: Run) -> str:
+    if run.stop_reason != Run.StopReason.CANCELLED_BY_USER:
+        return ""
+    told = run.events.filter(kind="run_stopping").order_by("-seq").first()
+    return told.data["actor"] if told else ""
 
 
 def progress(run: Run, page: str) -> dict[str, Any]:

@@ -97,6 +97,8 @@ def downloads(run: Run, asked: QueryDict) -> list[tuple[str, str]]:
     ]
 
 
+# Cancelled with the run before a desktop was asked for is not begun either.
+BEGUN: Final = ~Q(status=Attempt.Status.QUEUED) & ~Q(status=Attempt.Status.CANCELLED, started_at=None)
 COLUMNS: Final = ("status", "verifier", "outcome")
 FILTERS: Final = (*COLUMNS, "q", "task", "worker", "tries", "reason")
 
@@ -167,7 +169,7 @@ def _columns(asked: QueryDict) -> list[Q]:
     elif status in Attempt.Status.values:
         statuses = [status]
     elif not any(asked.get(name) for name in COLUMNS):
-        return [~Q(status=Attempt.Status.QUEUED)]
+        return [BEGUN]
     else:
         statuses = [one for one in Attempt.Status.values if status or one != Attempt.Status.QUEUED]
     return ranges(statuses, [verifier] if verifier in Attempt.Verifier.values else [], outcome)
@@ -216,7 +218,7 @@ def axes(run: Run, asked: QueryDict) -> list[tuple[str, str, list[Choice]]]:
             [
                 ("success", "Success", run.success),
                 ("fail", "Fail", run.fail),
-                ("none", "—", run.planned - run.valid),
+                ("none", "No outcome", run.planned - run.valid),
             ],
         ),
     ]

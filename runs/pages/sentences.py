@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from console.actions.tokens import CEILING
 from console.money import dollars, money
 from console.templatetags.deskyard import milliseconds, seconds
-from runs.actions.advance import RETRIED_ENDED
+from runs.actions.advance import RETRIED_ENDED, SUPERVISOR
 from runs.models import Event, Run
 
 INVALID_REASONS: Final = {
@@ -156,7 +156,7 @@ def _told(kind: str, data: Mapping[str, Any]) -> Told:
             )
         case "run_stopping":
             why = _STOP_WORDS.get(data["reason"], data["reason"])
-            return Told("octagon-x", "", f"Stopping: {why.lower()}, by {data['actor']}", False)
+            return Told("octagon-x", "", f"Stopping: {why.lower()}{_by(data['actor'])}", False)
         case "cap_changed":
             return Told("wallet", "", f"{cap_words(data)}, by {data['actor']}", False)
         case "attempts_retried":
@@ -238,6 +238,11 @@ def cap_words(data: Mapping[str, Any]) -> str:
     return words[:1].upper() + words[1:]
 
 
+def _by(actor: str) -> str:
+    """What happens by itself needs nobody named."""
+    return "" if actor == SUPERVISOR.label else f", by {actor}"
+
+
 def _attempts(n: int) -> str:
     return "1 attempt" if n == 1 else f"{n:,} attempts"
 
@@ -287,8 +292,8 @@ def feed_sentence(event: Event) -> Told:
     return told
 
 
-def why_stopped(run: Run) -> str:
-    """Why a run ended, as a sentence that says what that did to its attempts."""
+def why_stopped(run: Run, by: str = "") -> str:
+    """Why a run ended, as a sentence that says what that did to its attempts. `by`: who cancelled it, if known."""
     unplayed = (
         f"{run.cancelled:,} of {run.planned:,} attempts were not played to their end" if run.cancelled else ""
     )
@@ -300,7 +305,7 @@ def why_stopped(run: Run) -> str:
         "budget_exceeded": "The next seconds of a desktop would have passed the spend cap.",
         "time_cap_reached": f"The run had its {run.time_cap_minutes:,} min.",
         "workspace_budget_exceeded": "The workspace’s budget is spent.",
-        "cancelled_by_user": "A person cancelled it.",
+        "cancelled_by_user": f"{by or 'A person'} cancelled it.",
         "cancelled_by_operator": "The operator of this console cancelled it.",
         "worker_lost": "The worker was lost, and no other could go on.",
         "infrastructure_failure": "Our infrastructure failed; the attempts are not to blame.",

@@ -155,7 +155,7 @@ def task(request: WorkspaceRequest, name: str, task_id: str) -> HttpResponse:
     found = shown.tasks.filter(task_id=task_id).first()
     if found is None:
         raise Http404("No such task in this set.")
-    near = shown.tasks.only("task_id", "title", "position", "task_set")
+    near = shown.tasks.only("task_id", "title", "instruction", "position", "task_set")
     context: dict[str, Any] = {
         "set": shown,
         "task": found,

@@ -117,3 +117,9 @@ def test_an_account_is_made_by_e_mail(staff: Client) -> None:
     reply = staff.post(reverse("admin:console_user_add"), form)
     assert reply.status_code == 302, reply.content
     assert User.objects.get(email="new@example.test").check_password("a-long-enough-secret")
+
+
+def test_it_wears_the_colours_and_the_name_of_the_console(staff: Client) -> None:
+    page = staff.get("/admin/").content.decode()
+    assert "/static/admin.css" in page
+    assert "Deskyard administration</a>" in page

@@ -7,13 +7,13 @@ too and is shown by the page that the redirect leads to.
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from console.actor import Actor
@@ -58,7 +58,7 @@ HELP = {
 @workspace_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def new_run(request: WorkspaceRequest) -> HttpResponse:
-    """GET goes on with the draft. POST puts a task set and maybe some of its tasks into it."""
+    """GET goes on with the draft, `?task=` proposes tasks for it. POST puts a task set and maybe tasks into it."""
     draft = Draft(request.workspace, request.user)
     if request.method == "POST":
         # How it is played and what it may cost stay as they were filled in; a name told of other tasks.
@@ -68,6 +68,9 @@ def new_run(request: WorkspaceRequest) -> HttpResponse:
         draft.document["tasks"] = request.POST.getlist("tasks")[: limits.TASKS.high]
         draft.save()
         return _to(request, WORKLOAD)
+    asked = request.GET.getlist("task")
+    if asked:
+        return _to(request, WORKLOAD, f"?{urlencode({'task': asked}, doseq=True)}#tasks")
     return _to(request, draft.first_open() if draft.row else WORKLOAD)
 
 
@@ -216,7 +219,10 @@ def _steps(draft: Draft, here: Step) -> list[dict[str, Any]]:
 
 
 def _workload(request: WorkspaceRequest, draft: Draft, task_set: TaskSet | None) -> dict[str, Any]:
-    tasks, chosen = picker.rows(task_set), set(draft.tasks)
+    tasks = picker.rows(task_set)
+    known = {row.task_id for row in tasks if row.has_recipe}
+    asked = request.GET.getlist("task")[: limits.TASKS.high]
+    chosen = set(draft.tasks) | (known & set(asked))
     shown_filter = picker.Filter.of(request.GET)
     fits = {row.task_id: shown_filter.matches(row, chosen) for row in tasks}
     whole = len(tasks) <= picker.SHOWN_MOST
@@ -236,6 +242,9 @@ def _workload(request: WorkspaceRequest, draft: Draft, task_set: TaskSet | None)
         "total": len(tasks),
         "with_recipe": sum(row.has_recipe for row in tasks),
         "chosen": chosen,
+        "unknown": [
+            one for one in dict.fromkeys([*draft.tasks, *asked]) if one not in {row.task_id for row in tasks}
+        ],
         "chosen_without": sum(row.task_id in chosen and not row.has_recipe for row in tasks),
         "most": limits.TASKS.high,
         "name_length": limits.NAME_LENGTH,
@@ -286,7 +295,7 @@ def _budget(request: WorkspaceRequest, draft: Draft, task_set: TaskSet | None) -
     return {
         "forecast": _forecast(request, draft),
         "budget": budget,
-        "used": so_far(request.workspace, [budget], timezone.now())[budget.pk],
+        "used": so_far(request.workspace, [budget], request.now)[budget.pk],
         "limits": limits,
         "time_cap": draft.document.get("time_cap_minutes", limits.TIME_CAP_MINUTES.default),
     }

@@ -238,3 +238,14 @@ def test_a_person_switches_mail_about_their_runs_off_and_on(
         assert member.run_mail is (wanted == "on")
     told = AuditEntry.objects.filter(action="account.run_mail").order_by("pk")
     assert [entry.detail["wanted"] for entry in told] == [False, True]
+
+
+def test_a_wrong_password_is_said_in_plain_words_that_tell_no_account(member: User) -> None:
+    said = {
+        Client()
+        .post(reverse("account_login"), {"login": email, "password": "wrong"})
+        .context["form"]
+        .non_field_errors()[0]
+        for email in (member.email, "nobody@example.test")
+    }
+    assert said == {"No account has this email with this password. Check both, then try again."}

@@ -80,7 +80,7 @@ def test_it_costs_the_seconds_that_its_desktop_existed(
     assert assignment_of(hold).status == Assignment.Status.STOPPING
     end(paper, hold, computer, detail="stopped by the console: closed_by_user")
     assert gist(hold) == ("closed", "closed_by_user")
-    assert hold.detail == ""  # the reason has words of its own
+    assert hold.detail == "Closed by Mia Member."  # who, not how its worker said it
     entry = LedgerEntry.objects.get(subject=computer)
     row = Computer.objects.get(pk=computer)
     assert entry.seconds == Decimal((row.stopped_at - row.started_at).total_seconds()).quantize(

@@ -130,9 +130,9 @@ def test_its_page_follows_it_from_start_to_end(
     assert "Save…" not in page
     end(paper, hold, computer)
     page = text(client, page_of(hold))
-    assert "Closed by a person" in page
+    assert "Closed by Mia Member." in page
     assert "data-poll" not in page
-    assert "Closed by a person" in text(client, "computers/")
+    assert "Closed by Mia Member." in text(client, "computers/")
 
 
 def test_a_failure_says_why(

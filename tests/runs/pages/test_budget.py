@@ -10,7 +10,7 @@ from django.utils import timezone
 from console.actions.budgets import root_budget
 from console.models import AuditEntry, LedgerEntry
 from console.spending import ON_ITS_WAY_SECONDS, SoFar, so_far
-from runs.pages.budget import by_day
+from runs.pages.budget import by_day, grid_step
 from tests.factories import RunFactory
 
 from .stage import a_run
@@ -73,7 +73,10 @@ def test_an_owner_sets_changes_and_removes_the_cap(workspace, owner, client_for)
 def test_what_cannot_be_a_cap_is_said_beside_the_field(typed, workspace, admin, client_for):
     reply = client_for(admin).post(PAGE + "cap/", {"cap": typed})
     assert reply.status_code == 422
-    assert 'id="e-cap"' in reply.content.decode()
+    text = reply.content.decode()
+    assert 'id="e-cap"' in text
+    assert "The cap was not changed." in text
+    assert 'aria-invalid="true" autofocus' in text
     assert root_budget(workspace).cap is None
 
 
@@ -182,3 +185,19 @@ def test_what_the_runs_cost_adds_up_on_the_page(workspace, owner, client_for):
     text = client_for(owner).get(PAGE).content.decode()
     for amount in ("$0.0100", "$0.0017", "$0.0096", "$0.0213 in the last"):
         assert amount in text
+
+
+@pytest.mark.parametrize(
+    ("most", "step"),
+    [
+        ("0", "1"),
+        ("0.002", "0.0005"),
+        ("0.0021", "0.001"),
+        ("4", "1"),
+        ("4.01", "2"),
+        ("9", "2.5"),
+        ("399", "100"),
+    ],
+)
+def test_the_costliest_day_stays_under_a_round_top_line(most, step):
+    assert grid_step(Decimal(most)) == Decimal(step)

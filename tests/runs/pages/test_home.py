@@ -14,6 +14,7 @@ from runs.models import Run
 from tests.factories import AttemptFactory, WorkerFactory, recount
 
 from .stage import a_run, end, play
+from .test_budget import running
 
 pytestmark = pytest.mark.django_db
 PAGE = "/w/lab/"
@@ -115,3 +116,26 @@ def test_a_cancelled_scripted_test_says_nothing_of_the_pipeline(workspace, owner
     end(cancelled, status=Run.Status.CANCELLED, stop_reason=Run.StopReason.CANCELLED_BY_USER)
     text = client_for(owner).get(PAGE).content.decode()
     assert f'Last scripted test, <a class="plain strong" href="/w/lab/runs/{whole.number}/">' in text
+
+
+def test_a_run_that_plays_says_its_status_and_that_its_end_is_not_known(workspace, member, client_for):
+    a_run(workspace, status=Run.Status.PREPARING)
+    text = client_for(member).get(PAGE).content.decode()
+    row = text.split('data-l="Status and end"')[1].split("</td>")[0]
+    assert "Preparing" in row
+    assert "its end is not known yet" in row
+
+
+def test_attempts_of_a_run_that_prepares_are_starting(workspace, member, client_for):
+    run = a_run(workspace, status=Run.Status.PREPARING)
+    AttemptFactory(run=run, status="running", tries=1, started_at=timezone.now())
+    recount(run)
+    text = client_for(member).get(PAGE).content.decode()
+    assert "1 starting" in text
+    assert "1 playing" not in text
+
+
+def test_the_budget_of_a_page_and_of_its_rail_are_of_one_moment(workspace, owner, client_for):
+    running(a_run(workspace), seconds=100, reserved="0.5")
+    reply = client_for(owner).get(PAGE)
+    assert reply.context["used"].spent == reply.context["shell"].spent > 0

@@ -5,8 +5,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from console.actor import Actor
+from runs.actions.stop import cancel_run
 from runs.models import Run, RunSweep
-from tests.factories import AttemptFactory, recount
+from tests.factories import AttemptFactory, EventFactory, recount
 
 from .stage import a_run, end, log, play, with_steps
 
@@ -177,8 +179,26 @@ def test_a_receipt_that_waits_for_a_sweep_is_looked_at_again_by_itself(workspace
     sweep = RunSweep.objects.create(run=run, worker=attempt.computer.worker, after=run.ended_at)
     text = client_for(member).get(page(run)).content.decode()
     assert "data-wait" in text
-    assert "not yet" in text
+    assert "–, not swept yet" in text
     sweep.swept_at, sweep.left = timezone.now(), 0
     sweep.save()
     text = client_for(member).get(page(run)).content.decode()
     assert "data-wait" not in text
+
+
+def test_a_cancelled_run_says_who_cancelled_it(workspace, owner, client_for):
+    run = a_run(workspace, status=Run.Status.QUEUED)
+    cancel_run(run, actor=Actor.person(owner))
+    assert f"{owner} cancelled it." in client_for(owner).get(page(run)).content.decode()
+
+
+def test_what_happens_by_itself_names_nobody(workspace, owner, client_for):
+    run = a_run(workspace)
+    EventFactory(
+        run=run,
+        kind="run_stopping",
+        data={"reason": "all_tasks_done", "actor": "the supervisor", "detail": ""},
+    )
+    text = client_for(owner).get(page(run)).content.decode()
+    assert "Stopping: every attempt finished<" in text
+    assert "supervisor" not in text

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.utils import timezone
 
 from runs.models import Run
 from tests.factories import AttemptFactory, recount
@@ -91,3 +92,26 @@ def test_a_row_on_a_phone_has_its_number(workspace, member, client_for):
     play(run)
     text = client_for(member).get(f"/w/lab/runs/{run.number}/rollouts/").content.decode()
     assert '<span class="num faint phone">2 </span>' in text
+
+
+def test_what_was_cancelled_before_it_began_has_not_begun(workspace, member, client_for):
+    run = a_run(workspace, tasks=3)
+    AttemptFactory(run=run, valid=True)
+    AttemptFactory(run=run, status="cancelled", started_at=timezone.now(), ended_at=timezone.now(), tries=1)
+    AttemptFactory(run=run, status="cancelled", ended_at=timezone.now())
+    recount(run)
+    client = client_for(member)
+    assert numbers(client.get(page(run)).content.decode()) == [2, 1]
+    assert numbers(client.get(page(run, "?status=cancelled")).content.decode()) == [3, 2]
+
+
+def test_every_filter_says_in_words_what_it_leaves(workspace, member, client_for):
+    run = a_run(workspace, tasks=2)
+    play(run, finished=1)
+    assert 'No outcome <span class="n">1</span>' in client_for(member).get(page(run)).content.decode()
+
+
+def test_one_page_of_attempts_has_no_buttons_to_others(workspace, member, client_for):
+    run = a_run(workspace)
+    play(run)
+    assert ">Older" not in client_for(member).get(page(run)).content.decode()

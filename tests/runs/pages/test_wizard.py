@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -420,3 +421,27 @@ def test_wrong_methods_and_steps_are_refused(wizard: Wizard) -> None:
     assert wizard.client.put(wizard.address("workload")).status_code == 405
     assert wizard.client.get(wizard.address("dessert")).status_code == 404
     assert wizard.client.get(reverse("run-new-preview", args=[slug, "review"])).status_code == 404
+
+
+def test_a_task_that_the_set_does_not_have_is_named(wizard: Wizard) -> None:
+    address = reverse("run-new", args=[wizard.workspace.slug])
+    reply = wizard.client.get(f"{address}?task=task-2&task=tsak-1", follow=True)
+    page = html.unescape(reply.content.decode())
+    assert "basics@1 has no task “tsak-1”. It is not among those below." in " ".join(
+        re.sub("<[^>]+>", "", page).split()
+    )
+    assert reply.context["chosen"] == {"task-2"}
+    assert not RunDraft.objects.exists()  # a visit keeps nothing
+    wizard.client.post(address, {"task_set": "basics", "tasks": ["task-1", "tsak-2"]})
+    assert "“tsak-2”" in wizard.show("workload")
+
+
+def test_what_it_costs_is_said_above_the_fields_too(wizard: Wizard) -> None:
+    wizard.fill_all()
+    assert "At most $0.50." in wizard.show("budget").split('class="price"')[1].split("</p>")[0]
+    assert "<b>$0.50</b> at most" in wizard.show("review").split('class="price"')[1].split("</p>")[0]
+    preview = wizard.client.get(
+        wizard.address("budget") + "preview/", {"spend_cap_usd": "0.75"}
+    ).content.decode()
+    assert 'id="price" hx-swap-oob="true"' in preview
+    assert "At most $0.75." in preview
