@@ -24,8 +24,10 @@ const morph = (now, next) => {
   let at = now.firstChild;
   for (const child of next.childNodes) {
     const own = child.id && [...now.children].find(x => x.id === child.id);
+    // Blanks between elements differ from page to page and shift nothing.
+    if (child.nodeType === 1) while (at && at.nodeType === 3 && !at.data.trim()) at = drop(at);
     if (own && at && at.compareDocumentPosition(own) & Node.DOCUMENT_POSITION_FOLLOWING) while (at !== own) at = drop(at);
-    if (!at || (at.id && at.id !== child.id && [...next.children].some(x => x.id === at.id))) { now.insertBefore(document.importNode(child, true), at); continue; }
+    if (!at || (child.nodeType === 3 && at.nodeType !== 3) || (at.id && at.id !== child.id && [...next.children].some(x => x.id === at.id))) { now.insertBefore(document.importNode(child, true), at); continue; }
     const after = at.nextSibling;
     morph(at, child);
     at = after;

@@ -118,6 +118,30 @@ def test_a_desktop_is_watched_taken_over_and_let_go(
     assert complaints == []
 
 
+@pytest.mark.timeout(600)
+def test_an_opened_computer_stays_in_sight_while_its_page_renews_itself(
+    site: Site, browser_tab: tuple[Page, list[str]]
+) -> None:
+    tab, complaints = browser_tab
+    sign_in(tab, site)
+    opened = Api(site.url, site.demo["token"]).post("/v1/computers", {"template": "basic@1"})
+    tab.goto(f"{site.url}/w/demo/computers/{opened['id']}/")
+    view = tab.locator("[data-watch]")
+    expect(view).to_have_attribute("data-state", "live", timeout=LIVE_MS)
+    tab.evaluate("""() => {
+        let renewed = 0;
+        document.querySelector("[data-watch]").dataset.first = "";
+        document.addEventListener("deskyard:renewed", () => { document.body.dataset.renewed = ++renewed; });
+    }""")
+    expect(tab.locator("body")).to_have_attribute("data-renewed", "2", timeout=LIVE_MS)
+    expect(view).to_have_attribute("data-first", "")
+    expect(view).to_have_attribute("data-state", "live")
+    tab.get_by_role("link", name="Close…").click()
+    tab.get_by_role("button", name="Close it").click()
+    expect(view).to_have_count(0, timeout=LIVE_MS)
+    assert complaints == []
+
+
 def until(tab: Page, holds: Callable[[], bool]) -> None:
     """By asking from here: the page's policy lets no text be run as a script, Playwright's own waits either."""
     deadline = time.monotonic() + LIVE_MS / 1000
