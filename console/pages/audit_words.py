@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from console.money import dollars
+from console.templatetags.deskyard import short_digest
 
 LABELS: Final = {
     "account": "Account",
@@ -70,6 +71,8 @@ def _value(name: str, value: Any) -> str:
         return ", ".join(map(str, value)) or "none"
     if "usd" in name:
         return _dollars(str(value))
+    if name == "digest":
+        return short_digest(str(value))
     if name == "time_cap_minutes":
         return f"{value} min"
     if name == "expires":

@@ -239,6 +239,13 @@ def _value(value: Any, artefacts: dict[str, str]) -> Value:
         return Value("")
     if isinstance(value, dict) and set(value) == {"file"}:
         return Value(f"the file {value['file']}", sha=artefacts.get(value["file"], ""))
+    if isinstance(value, dict) and value.get("type") == "directory" and "children" in value:
+        inside = ", ".join(_paths(value)) or "nothing"
+        text = f"{value.get('name', 'the folder')} with {inside}"
+        return Value(_cut(text), json.dumps(value, indent=2, ensure_ascii=False))
+    if isinstance(value, dict) and any(isinstance(one, list) for one in value.values()):
+        text = "; ".join(f"{name}: {_listed(one)}" for name, one in value.items())
+        return Value(_cut(text), json.dumps(value, indent=2, ensure_ascii=False))
     if (
         isinstance(value, dict)
         and value
@@ -250,7 +257,33 @@ def _value(value: Any, artefacts: dict[str, str]) -> Value:
     if len(text) <= LONG:
         return Value(text)
     whole = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-    return Value(f"{text[: LONG - 1]}…", whole)
+    return Value(_cut(text), whole)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
+
+
+def _paths(folder: dict[str, Any], above: str = "") -> list[str]:
+    """What is in a folder that was listed, one path each; an empty folder within ends in a slash."""
+    found: list[str] = []
+    for child in folder["children"]:
+        name = f"{above}{child.get('name', '')}"
+        if child.get("type") == "directory":
+            found += _paths({"children": [], **child}, f"{name}/") or [f"{name}/"]
+        else:
+            found.append(name)
+    return found
+
+
+def _listed(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(
+            one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in value
+        )
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _wanted(check: Check) -> Value:

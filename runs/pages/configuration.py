@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 
 from console.pages.loaders import WorkspaceRequest, workspace_page
 from desktops.models import Computer
-from runs import scoring
+from runs import scoring, spec
 from runs.models import AttemptTry, Run, Task
 from runs.pages.frame import never_stored, render_tab
 from runs.pages.loaders import run_or_404
@@ -39,7 +39,9 @@ class Difference(NamedTuple):
 @workspace_page
 def configuration(request: WorkspaceRequest, number: int) -> HttpResponse:
     run = run_or_404(request, number)
-    document = json.dumps(run.spec, indent=2, ensure_ascii=False)
+    # The database keeps no order of keys.
+    asked_for = {name: run.spec[name] for name in (*spec.FIELDS, *run.spec) if name in run.spec}
+    document = json.dumps(asked_for, indent=2, ensure_ascii=False)
     others = list(
         Run.objects.for_workspace(request.workspace)
         .exclude(pk=run.pk)
@@ -53,7 +55,7 @@ def configuration(request: WorkspaceRequest, number: int) -> HttpResponse:
         )
     context = {
         "document": document,
-        "painted": painted(run.spec),
+        "painted": painted(asked_for),
         "fields": len(run.spec),
         "request_digest": digest_of(run.spec),
         "materials": materials(run),

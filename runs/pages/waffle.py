@@ -71,10 +71,12 @@ def rows(run: Run, tasks: Mapping[int, Task]) -> list[Row]:
     for attempt in stored:
         by_task.setdefault(attempt[1], []).append(attempt)
     each = run.planned // max(len(run.task_ids), 1)
-    return [_row(tasks[pk], by_task[pk], each) for pk in run.task_ids if pk in tasks]
+    left_out = "cancelled" if run.is_terminal else "queued"
+    return [_row(tasks[pk], by_task[pk], each, left_out) for pk in run.task_ids if pk in tasks]
 
 
-def _row(task: Task, attempts: Sequence[tuple[Any, ...]], each: int) -> Row:
+def _row(task: Task, attempts: Sequence[tuple[Any, ...]], each: int, left_out: str) -> Row:
+    """`left_out`: what attempts of rounds that were never stored count as."""
     cells: list[Cell] = []
     last_round = 1
     several = any(one[5] == other[5] for one, other in pairwise(attempts))
@@ -82,7 +84,8 @@ def _row(task: Task, attempts: Sequence[tuple[Any, ...]], each: int) -> Row:
         look = LOOKS[drawn_as(status, verifier, outcome)]
         cells.append(Cell(number, look.icon, look.hue, look.word, several and round_ != last_round))
         last_round = round_
-    cells += [Cell(None, "queued", "", "Planned", False)] * max(0, each - len(cells))
+    unplayed = LOOKS[left_out]
+    cells += [Cell(None, unplayed.icon, unplayed.hue, unplayed.word, False)] * max(0, each - len(cells))
     finished = [attempt for attempt in attempts if attempt[2] in ("done", "error")]
     valid = [attempt for attempt in finished if attempt[3] == "valid"]
     success = sum(attempt[4] == "success" for attempt in valid)

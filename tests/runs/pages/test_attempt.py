@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from runs.models import Attempt, Task
+from runs.pages.attempt import finding
 from tests.factories import AttemptFactory, recount, sha256
 
 from .stage import a_run, play, with_steps
@@ -169,3 +172,22 @@ def test_an_outsider_gets_404(workspace, outsider, other_workspace, client_for):
     attempt = judged(workspace)
     assert client_for(outsider).get(page(attempt)).status_code == 404
     assert client_for(outsider).get(page(attempt) + "card/").status_code == 404
+
+
+def test_a_folder_that_was_listed_and_rules_are_read_without_braces():
+    folder = {
+        "type": "directory",
+        "name": "Documents",
+        "children": [
+            {"type": "file", "name": "todo.txt"},
+            {
+                "type": "directory",
+                "name": "Invoices",
+                "children": [{"type": "directory", "name": "2025", "children": []}],
+            },
+        ],
+    }
+    one = finding({"found": folder, "expected": {"only": True, "include": ["todo.txt", "Invoices/"]}})
+    assert one.found.text == "Documents with todo.txt, Invoices/2025/"
+    assert one.expected.text == "only: yes; include: todo.txt, Invoices/"
+    assert json.loads(one.found.whole) == folder  # all of it is a press away

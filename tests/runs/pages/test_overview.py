@@ -202,3 +202,13 @@ def test_what_happens_by_itself_names_nobody(workspace, owner, client_for):
     text = client_for(owner).get(page(run)).content.decode()
     assert "Stopping: every attempt finished<" in text
     assert "supervisor" not in text
+
+
+def test_rounds_that_a_cancelled_run_never_began_are_drawn_as_cancelled(workspace, member, client_for):
+    run = end(
+        a_run(workspace, tasks=1, rounds=3), status=Run.Status.CANCELLED, stop_reason="cancelled_by_user"
+    )
+    text = client_for(member).get(page(run)).content.decode()
+    cells = text.split('class="cells"')[1].split("</span></span>")[0]
+    assert cells.count("#cancelled") == 3
+    assert "#queued" not in cells

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
+from runs import spec
 from runs.models import Run
 from tests.factories import (
     AssignmentFactory,
@@ -163,3 +165,10 @@ def test_a_number_in_the_address_that_is_none_changes_nothing(workspace, member,
     for name in names:
         reply = client_for(member).get(f"/w/lab/runs/{run.number}/{tab}", {name: value})
         assert reply.status_code == 200
+
+
+def test_the_request_is_written_in_the_order_in_which_it_is_asked_for(workspace, member, client_for):
+    run = a_run(workspace)
+    text = client_for(member).get(page(run, "configuration")).content.decode()
+    keys = re.findall(r'<span class="k">&quot;(\w+)&quot;', text)
+    assert keys == [name for name in spec.FIELDS if name in run.spec]
