@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from desktops.models import Computer, Worker
-from runs.actions.advance import NO_WORKER
+from runs.actions.advance import NO_WORKER, SUPERVISOR
 from runs.actions.offers import able_workers
 from runs.actions.stop import live_work
 from runs.models import Attempt, AttemptTry, Run
@@ -38,7 +38,7 @@ def ending(run: Run) -> Ending | None:
     if run.is_terminal or not run.stop_reason:
         return None
     told = run.events.filter(kind="run_stopping").order_by("-seq").first()
-    by = told.data["actor"] if told else ""
+    by = told.data["actor"] if told and told.data["actor"] != SUPERVISOR.label else ""
     held = Computer.objects.filter(group=run.pk).held().count()
     return Ending(told.at if told else None, by, held, run.running + run.verifying)
 

@@ -122,3 +122,17 @@ def test_signing_in_and_failing_to_is_in_the_log(workspace: Workspace, member: U
     ]
     assert AuditEntry.objects.get(workspace=None).subject == "who@example.test"
     assert not any(PASSWORD in str(entry.__dict__) for entry in AuditEntry.objects.all())
+
+
+def test_what_deskyard_does_by_itself_is_deskyards(
+    workspace: Workspace, owner: User, client_for: ClientFor, address: str
+) -> None:
+    record(
+        workspace=workspace,
+        actor=Actor.system("the supervisor"),
+        action="computer.closed",
+        subject="computer c-0001",
+    )
+    page = client_for(owner).get(address).content.decode()
+    assert '<span class="strong">Deskyard</span>' in page
+    assert "supervisor" not in page

@@ -128,7 +128,7 @@ def test_a_scripted_test_never_gets_an_interval_in_its_metrics(workspace, member
 def test_metrics_draw_latency_durations_and_where_time_went(workspace, member, client_for):
     run = a_run(workspace)
     for attempt in play(run):
-        attempt.started_at = timezone.now() - timedelta(seconds=30)
+        attempt.started_at = attempt.ended_at - timedelta(seconds=30)
         attempt.save(update_fields=["started_at"])
         with_steps(attempt, {"action": "click", "x": 1, "y": 2}, {"action": "done"})
     text = client_for(member).get(page(run, "metrics")).content.decode()

@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from runs.actions.advance import RETRIED_ENDED
+from runs.actions.advance import RETRIED_ENDED, SUPERVISOR
+from runs.actions.stop import begin_stop
 from runs.models import Run
 from runs.pages import sentences
 from runs.supervisor import one_pass
@@ -80,6 +81,7 @@ def test_recovering_says_which_worker_and_until_when(new_run, worker, owner, cli
     assert "It has been recovering since" in text
     assert '<b class="strong">paper</b> went quiet' in text
     assert "If no worker with basic@1 is back by" in text
+    assert "model attempt" not in text  # a scripted test has none
 
 
 def test_a_reopened_run_says_plainly_that_its_reason_is_the_first_one(workspace, member, client_for):
@@ -89,3 +91,14 @@ def test_a_reopened_run_says_plainly_that_its_reason_is_the_first_one(workspace,
     text = client_for(member).get(f"/w/lab/runs/{run.number}/").content.decode()
     assert "This is why it ended the first time: the run had its" in text
     assert "The reason stays, as what it had left out was not played." in text
+
+
+def test_a_run_that_ends_by_itself_names_nobody(new_run, worker, owner, client_for):
+    run = new_run()
+    one_pass()
+    worker.start(worker.offered()[0])
+    run.refresh_from_db()
+    begin_stop(run, Run.StopReason.TIME_CAP_REACHED, actor=SUPERVISOR)
+    text = client_for(owner).get(f"/w/lab/runs/{run.number}/").content.decode()
+    assert "It has been stopping since" in text
+    assert "supervisor" not in text
