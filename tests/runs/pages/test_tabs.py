@@ -7,7 +7,6 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.utils import timezone
 
 from runs import spec
 from runs.models import Run
