@@ -100,12 +100,13 @@ def _time(run: Run, coming: Forecast | None, now: datetime) -> Gauge:
 
 def _attempts(run: Run) -> Gauge:
     playing = run.running + run.verifying
+    word = "starting" if run.status == Run.Status.PREPARING else "playing"
     return Gauge(
         "All attempts",
         run.finished,
         run.planned,
         f"{run.finished:,} of {run.planned:,}",
-        f"{playing:,} playing · {run.finished / run.planned:.1%} finished",
+        f"{playing:,} {word} · {run.finished / run.planned:.1%} finished",
         playing,
     )
 

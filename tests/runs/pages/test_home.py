@@ -133,6 +133,8 @@ def test_attempts_of_a_run_that_prepares_are_starting(workspace, member, client_
     text = client_for(member).get(PAGE).content.decode()
     assert "1 starting" in text
     assert "1 playing" not in text
+    text = client_for(member).get(f"{PAGE}runs/{run.number}/").content.decode()
+    assert "1 starting · 0.0% finished" in text
 
 
 def test_the_budget_of_a_page_and_of_its_rail_are_of_one_moment(workspace, owner, client_for):
