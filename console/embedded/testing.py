@@ -73,8 +73,9 @@ def test(home: Home, arguments: list[str]) -> int:
 
 
 def _shared() -> list[str]:
-    """Two processes share the tests where there are two processors; more would fight over the desktops."""
-    return ["-n", "2", "--dist", "loadscope"] if len(os.sched_getaffinity(0)) > 1 else []
+    """Three processes share the tests where there are two processors: those of desktops and of services wait a good
+    part of their time, each in one process (tests/conftest.py), and the third takes the rest meanwhile."""
+    return ["-n", "3", "--dist", "loadscope"] if len(os.sched_getaffinity(0)) > 1 else []
 
 
 def _run(checks: list[tuple[str, list[str]]], environment: dict[str, str], terminal: Terminal) -> list[str]:
