@@ -10,8 +10,9 @@ import asyncio
 import json
 import logging
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext
 from channels.db import database_sync_to_async
@@ -32,6 +33,12 @@ from desktops.protocol import messages
 log = logging.getLogger(__name__)
 # Of the range left to applications: Daphne cannot send the standard's own, such as 1013 (try again later).
 UNAUTHORISED, SUPERSEDED, BAD_HELLO, TRY_AGAIN = 4401, 4409, 4400, 4503
+
+T = TypeVar("T")
+
+
+class Revoked(Exception):
+    """The token that this socket was opened with is no longer one that connects workers."""
 
 
 def token_of(header: bytes, scope: Scope = Scope.WORKERS_CONNECT) -> Token | None:
@@ -63,8 +70,8 @@ class WorkerConsumer(AsyncWebsocketConsumer):
             thread.shutdown(wait=False)
 
     async def connect(self) -> None:
-        headers = dict(self.scope["headers"])
-        self.token = await database_sync_to_async(token_of)(headers.get(b"authorization", b""))
+        self.authorization = dict(self.scope["headers"]).get(b"authorization", b"")
+        self.token = await database_sync_to_async(token_of)(self.authorization)
         self.connection = uuid.uuid4()
         self.sent: dict[str, tuple[int, Any, str]] = {}
         self.asked: set[str] = set()
@@ -96,6 +103,8 @@ class WorkerConsumer(AsyncWebsocketConsumer):
             await self._handle(message)
         except report.Superseded:
             await self.close(SUPERSEDED)
+        except Revoked:
+            await self.close(UNAUTHORISED)
         except (DataError, IntegrityError) as error:
             await self._refuse("bad_message", f"It holds a value that cannot be stored: {error}"[:500])
         except (OperationalError, InterfaceError) as error:
@@ -109,13 +118,13 @@ class WorkerConsumer(AsyncWebsocketConsumer):
         elif self.worker is None:
             await self.close(BAD_HELLO)
         elif isinstance(message, messages.Heartbeat):
-            wants = await database_sync_to_async(beat)(self.worker, self.connection, message)
+            wants = await self._do(beat, self.worker, self.connection, message)
             if message.states is not None:  # what should be gone and is listed still is told to go again
                 self.forgetting.clear()
             await self._tell(wants, {item.assignment for item in message.held})
         else:
-            applied = await database_sync_to_async(report.apply_report)(
-                worker=self.worker, connection=self.connection, report=message
+            applied = await self._do(
+                report.apply_report, worker=self.worker, connection=self.connection, report=message
             )
             for problem in applied.refused:
                 await self._send(problem)
@@ -133,8 +142,8 @@ class WorkerConsumer(AsyncWebsocketConsumer):
             await self._refuse("bad_message", "This socket has said hello; dial again to say it anew.")
             return
         try:
-            self.worker = await database_sync_to_async(report.connect)(
-                token=self.token, hello=hello, connection=self.connection
+            self.worker = await self._do(
+                report.connect, token=self.token, hello=hello, connection=self.connection
             )
         except report.NameTaken as taken:
             await self._refuse("name_taken", str(taken))
@@ -143,6 +152,16 @@ class WorkerConsumer(AsyncWebsocketConsumer):
         await self._send(messages.Welcome(worker=str(self.worker.pk), applied=self.worker.applied))
         if self.pusher is None:
             self.pusher = asyncio.create_task(self._push_on_bell())
+
+    async def _do(self, act: Callable[..., T], *said: Any, **named: Any) -> T:
+        """In the database's thread. Raises Revoked: a token may end at any time after it was shown."""
+
+        def while_live() -> T:
+            if token_of(self.authorization) is None:
+                raise Revoked
+            return act(*said, **named)
+
+        return await database_sync_to_async(while_live)()
 
     async def _push_on_bell(self) -> None:
         worker = self.worker

@@ -36,7 +36,7 @@ QUIET_CLOSE_SECONDS = 1.0
 CLOSE_CODES = {
     1009: "it takes no frame of the size that this worker sent; are both of one version?",
     4400: "it does not understand this worker's hello; are both of one version?",
-    4401: "it does not know the worker token, or the token may not connect workers; is the token right?",
+    4401: "the worker token is unknown, revoked or expired, or may not connect workers; make a new one",
     4409: "another worker of the same name has connected; give each one a DESKYARD_WORKER_NAME of its own",
 }
 

@@ -16,9 +16,10 @@ from channels.testing import WebsocketCommunicator
 from django.db import OperationalError, connection, connections
 from django.utils import timezone
 
+from console.actions.tokens import revoke_token
 from console.actor import Actor
 from console.doorbell import connection_arguments
-from console.models import User, Workspace
+from console.models import Token, User, Workspace
 from desktops.actions import report
 from desktops.models import Assignment, Worker
 from desktops.protocol import messages
@@ -93,6 +94,33 @@ async def test_a_token_without_the_scope_is_shown_out(
     link = dial(await database_sync_to_async(secret_for)("runs:read"))
     await link.connect()
     assert (await link.receive_output(5))["code"] == 4401
+
+
+@pytest.mark.parametrize("said", ["hello", "heartbeat", "report"])
+async def test_a_token_that_is_revoked_is_shown_out_with_its_next_word(
+    dial: Callable[..., WebsocketCommunicator], workspace: Workspace, owner: User, said: str
+) -> None:
+    item = {"number": 1, "assignment": str(uuid.uuid4()), "epoch": 1, "record": {"kind": "verifying"}}
+    words = {"hello": hello(), "heartbeat": {}, "report": {"items": [item]}}
+    link = dial()
+    await link.connect()
+    if said != "hello":
+        await link.send_json_to(hello())
+        assert (await link.receive_json_from(5))["type"] == "welcome"
+    token = await Token.objects.for_workspace(workspace).aget()
+    await database_sync_to_async(revoke_token)(token, actor=Actor.person(owner))
+    await link.send_json_to({"type": said, **words[said]})
+    assert (await link.receive_output(5))["code"] == 4401
+    await link.disconnect()
+    assert not await Worker.objects.filter(connected=True).aexists()
+
+
+async def test_a_worker_whose_token_belongs_to_nobody_here_any_more_is_shown_out(
+    welcomed: WebsocketCommunicator, workspace: Workspace, owner: User
+) -> None:
+    await workspace.memberships.filter(user=owner).adelete()
+    await welcomed.send_json_to({"type": "heartbeat"})
+    assert (await welcomed.receive_output(5))["code"] == 4401
 
 
 async def test_an_unknown_message_is_refused_and_the_connection_goes_on(
