@@ -45,7 +45,8 @@ const renew = async () => {
     const next = new DOMParser().parseFromString(await reply.text(), "text/html");
     document.title = next.title || document.title;
     const main = document.getElementById("main"), fresh = next.getElementById("main");
-    if (main && fresh && !document.querySelector("main select:focus")) morph(main, fresh);
+    // What was refused stays on the page with what was typed, until it is sent again.
+    if (main && fresh && !document.querySelector("main select:focus, main .field.wrong")) morph(main, fresh);
     const purse = document.getElementById("purse"), purseNext = next.getElementById("purse");
     if (purse && purseNext) morph(purse, purseNext);
     document.querySelectorAll("dialog.ask[id^=ask-]").forEach(ask => {

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 from .children import Child
 from .home import PROJECT, AlreadyOwned, Home, owned
@@ -12,6 +15,7 @@ from .stage import Ended, Stage, end_on_signals
 from .terminal import StepFailed, Terminal
 
 IMAGES = ("basic", "office")
+OF_THE_CONSOLE: Final = re.compile(r"\S+ \S+ (?:INFO|WARNING|ERROR) (connected to .*|.*\bthe console\b.*)")
 
 
 def work(home: Home) -> int:
@@ -33,6 +37,30 @@ def work(home: Home) -> int:
         return 1
 
 
+class News:
+    """What a worker's log says of the console from now on, each thing once in a row: whether it is connected, and why
+    not."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._last = log, ""
+        self._read = log.stat().st_size if log.exists() else 0
+
+    def more(self) -> list[str]:
+        with self._log.open("rb") as file:
+            file.seek(self._read)
+            lines = file.read().splitlines(keepends=True)
+        if lines and not lines[-1].endswith(b"\n"):
+            lines.pop()  # still being written
+        self._read += sum(map(len, lines))
+        found = []
+        for line in lines:
+            said = OF_THE_CONSOLE.fullmatch(line.decode(errors="replace").rstrip())
+            if said and said[1] != self._last:
+                self._last = said[1]
+                found.append(said[1])
+        return found
+
+
 def _run(home: Home, terminal: Terminal) -> int:
     home.create()
     worker_home = str(home.root / "worker")
@@ -48,10 +76,13 @@ def _run(home: Home, terminal: Terminal) -> int:
                 step()
         command = [sys.executable, "-m", "desktops.worker"]
         log = home.logs / "worker.log"
+        news = News(log)
         stage.children.start(Child("worker", command, stage.environment, log, PROJECT, end_seconds=30))
         terminal.line(f"The worker dials {os.environ['DESKYARD_URL']}. Its log: {log}. End it with Ctrl-C.")
         while True:
             stage.watch(2)
+            for said in news.more():
+                terminal.line(f"  {said}")
     except StepFailed as failure:
         terminal.failed(failure)
         return 1

@@ -52,7 +52,8 @@ def store_task_set(
     source: str = "",
     licence: str = "",
 ) -> TaskSet:
-    """Store the tasks as the set's next version, with the recipes known for them. Raises NothingCanRun."""
+    """Store the tasks as the set's next version, with the recipes known for them; of the same tasks there is none, and
+    only what cannot run is noted anew. Raises NothingCanRun."""
     if not report.tasks:
         raise NothingCanRun(report.refused)
     digest = own.set_digest(report.tasks)
@@ -66,7 +67,10 @@ def store_task_set(
     )
     known = {} if current is None else dict(current.tasks.values_list("task_id", "recipe_digest"))
     wanted = {key: f"sha256:{recipes.recipe_digest(found)}" if found else "" for key, found in solved.items()}
+    refused = [{"file": one.file, "code": one.code, "reason": one.sentence} for one in report.refused]
     if current is not None and current.digest == f"sha256:{digest}" and known == wanted:
+        current.refused = refused
+        current.save(update_fields=["refused"])
         return current
     if current is not None:
         current.is_current = False
@@ -80,7 +84,7 @@ def store_task_set(
         digest=f"sha256:{digest}",
         source=source,
         licence=licence,
-        refused=[{"file": one.file, "code": one.code, "reason": one.sentence} for one in report.refused],
+        refused=refused,
     )
     Task.objects.bulk_create(
         Task(

@@ -123,6 +123,21 @@ def test_the_command_makes_a_set_of_it_and_a_new_version_when_a_recipe_changes(
     assert str(TaskSet.objects.for_workspace(workspace).current().get()) == "our-tasks@2"
 
 
+def test_files_that_cannot_run_are_listed_and_forgotten_though_the_tasks_stay_the_same(
+    workspace: Workspace, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call_command("import_tasks", "folder", str(folder))
+    (folder / "c.json").write_text("no json")
+    call_command("import_tasks", "folder", str(folder))
+    stored = TaskSet.objects.for_workspace(workspace).get()
+    assert [one["file"] for one in stored.refused] == ["c.json"]
+    assert "c.json: The file is not JSON" in capsys.readouterr().out
+    (folder / "c.json").unlink()
+    call_command("import_tasks", "folder", str(folder))
+    stored.refresh_from_db()
+    assert stored.refused == []
+
+
 @pytest.mark.parametrize(
     ("name", "why"), [("osworld", "taken"), ("deskyard-basics", "taken"), ("two words", "letters")]
 )
