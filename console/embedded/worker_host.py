@@ -46,6 +46,8 @@ class News:
         self._read = log.stat().st_size if log.exists() else 0
 
     def more(self) -> list[str]:
+        if not self._log.exists():
+            return []
         with self._log.open("rb") as file:
             file.seek(self._read)
             lines = file.read().splitlines(keepends=True)

@@ -20,7 +20,7 @@ from typing import Final
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, Max, OuterRef, Q
 from django.utils import timezone
 
 from console.actions.budgets import BudgetExhausted, affordable, cost_of
@@ -114,7 +114,9 @@ def cut_off_by_money(run: Run) -> BudgetExhausted | None:
     # A desktop is ended a little before its money is, so that a little comes back: too little for another.
     if left is None or tightest is None:
         return None
-    if left >= cost_of(Decimal(lease.SLICE.seconds), run.template_version.rate_usd_per_hour):
+    # A worker may have a rate of its own, so by the dearest that the run was played at.
+    dearest = Assignment.objects.filter(budget=run.budget_id).aggregate(rate=Max("rate_usd_per_hour"))["rate"]
+    if left >= cost_of(Decimal(lease.SLICE.seconds), dearest):
         return None
     return BudgetExhausted(tightest, left)
 

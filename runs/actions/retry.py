@@ -20,6 +20,7 @@ from console.actions.budgets import affordable, cost_of
 from console.actor import Actor
 from console.money import dollars
 from desktops.actions.lease import SHORTEST
+from desktops.actions.rates import rates_for
 from desktops.models import TemplateVersion
 from runs import limits
 from runs.events import AttemptsRetried, RunReopened, append
@@ -27,6 +28,7 @@ from runs.models import Attempt, Run
 from runs.spec import FieldError
 
 from .caps import CapsRejected, MayNotChange, locked, require_may_change, set_caps
+from .offers import able_workers
 from .transitions import move_run
 
 WITHOUT_VERDICT: Final = Q(status=Attempt.Status.ERROR) | Q(
@@ -126,7 +128,9 @@ def _require_means(run: Run) -> None:
         words = f"Its time cap of {run.time_cap_minutes:,} min is used up: give it a higher one."
         errors.append(FieldError("time_cap_minutes", "used_up", words))
     left, tightest = affordable(run.budget)
-    if left is not None and left < cost_of(Decimal(SHORTEST.seconds), run.template_version.rate_usd_per_hour):
+    version = run.template_version
+    cheapest = min(rates_for(version, able_workers(run)).values(), default=version.rate_usd_per_hour)
+    if left is not None and left < cost_of(Decimal(SHORTEST.seconds), cheapest):
         if tightest is not None and tightest.parent_id is None:
             errors.append(FieldError("", "workspace_budget_used_up", "The workspace’s budget is used up."))
         elif tightest is not None and tightest.pk != run.budget_id:

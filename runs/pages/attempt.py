@@ -111,6 +111,7 @@ def attempt(request: WorkspaceRequest, number: int, attempt: int) -> HttpRespons
         "took": (end - one.started_at).total_seconds() if one.started_at else None,
         "reasons": sentences.reasons(one.invalid_reasons),
         "ours": bool(sentences.OURS.intersection(one.invalid_reasons)),
+        "faults_of_ours": any(sentences.OURS.intersection(each.invalid_reasons) for each in tries),
         "reason_words": sentences.INVALID_REASONS,
         "task_url": optional_address("task", request.workspace.slug, run.task_set.name, one.task.task_id),
         "siblings": siblings(run, one),

@@ -57,7 +57,7 @@ def event_log(request: WorkspaceRequest, number: int) -> HttpResponse:
     context = {
         "page": page,
         "told": [(event, sentences.describe(event)) for event in page.rows],
-        "kind_words": sentences.KIND_WORDS,
+        "kinds": sentences.KINDS,
         "asked": request.GET,
         "groups": [(name, name.capitalize()) for name in GROUPS],
         "download": f"{download}?{query.urlencode()}" if query else download,
@@ -79,7 +79,7 @@ def filtered(run: Run, asked: QueryDict) -> QuerySet[Event]:
     kind = asked.get("kind", "")
     if kind in GROUPS:
         events = events.filter(kind__in=GROUPS[kind])
-    elif kind in sentences.KIND_WORDS:
+    elif kind in sentences.KINDS:
         events = events.filter(kind=kind)
     attempt = asked.get("attempt", "")
     if attempt.isdecimal() and len(attempt) < 9:

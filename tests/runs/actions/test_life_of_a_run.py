@@ -12,8 +12,10 @@ from django.db.models import F
 from django.utils import timezone
 
 from console.actions.budgets import root_budget
+from console.actor import Actor
 from console.models import Budget, LedgerEntry, Workspace
 from desktops.actions import lease
+from desktops.actions.rates import set_worker_rate
 from desktops.models import Assignment, Computer, Worker
 from runs import scoring, supervisor
 from runs.actions.advance import advance_run
@@ -386,6 +388,22 @@ def test_a_run_whose_every_attempt_was_cut_off_by_its_cap_says_so(
     one_pass()
     run = fresh(run)
     assert (run.status, run.stop_reason) == ("completed", "budget_exceeded")
+
+
+@pytest.mark.parametrize(
+    ("rate", "left", "why"), [("7.20", "0.02", "budget_exceeded"), ("0.01", "0.02", "all_tasks_done")]
+)
+def test_what_is_left_is_measured_by_the_rate_that_the_run_was_played_at(
+    new_run: NewRun, worker: PaperWorker, rate: str, left: str, why: str
+) -> None:
+    run = new_run(tasks=["task-1"], spend_cap_usd="0.10")
+    template = run.template_version.template
+    set_worker_rate(template=template, worker=worker.worker, rate=Decimal(rate), actor=Actor.system())
+    one_pass()
+    cut_off(worker, worker.offered()[0])
+    Budget.objects.filter(pk=run.budget_id).update(spent=F("cap") - Decimal("0.02"))
+    one_pass()
+    assert fresh(run).stop_reason == why
 
 
 def test_a_run_that_the_workspaces_cap_cut_off_says_so(new_run: NewRun, worker: PaperWorker) -> None:

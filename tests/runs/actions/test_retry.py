@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from console.actor import Actor
 from console.models import AuditEntry, User, Workspace
+from desktops.actions.rates import set_worker_rate
 from runs import scoring
 from runs.actions.caps import CapsRejected, MayNotChange
 from runs.actions.retry import CannotRetry, retry_invalid
@@ -183,6 +184,25 @@ def test_a_budget_that_is_used_up_needs_a_higher_cap(
     assert fresh(run).status == "completed"
     retry_invalid(run, actor=Actor.person(owner), spend_cap_usd=Decimal("0.90"))
     assert scoring.caps(fresh(run))["spend_cap_usd"] == Decimal("0.90")
+
+
+@pytest.mark.parametrize(("rate", "enough"), [("7.20", False), ("0.01", True)])
+def test_what_is_left_is_measured_by_the_rate_of_the_worker_that_would_play(
+    new_run: NewRun, worker: PaperWorker, owner: User, rate: str, enough: bool
+) -> None:
+    run = new_run(tasks=["task-1"])
+    break_all(run, worker)
+    template = run.template_version.template
+    set_worker_rate(template=template, worker=worker.worker, rate=Decimal(rate), actor=Actor.system())
+    budget = fresh(run).budget
+    budget.spent = (budget.cap or Decimal(0)) - Decimal("0.0005")
+    budget.save()
+    if enough:
+        assert retry_invalid(run, actor=Actor.person(owner)) == 1
+        return
+    with pytest.raises(CapsRejected):
+        retry_invalid(run, actor=Actor.person(owner))
+    assert fresh(run).attempts.get().status == "error"
 
 
 def test_a_failed_run_may_be_reopened_and_fails_no_more(

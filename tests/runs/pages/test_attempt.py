@@ -138,6 +138,17 @@ def test_a_fault_of_ours_is_named_and_every_try_kept(workspace, member, client_f
     assert "3, every one kept" in text
 
 
+@pytest.mark.parametrize(("reason", "ours"), [("desktop_lost", True), ("human_intervened", False)])
+def test_only_a_fault_of_ours_is_called_so_among_the_tries(workspace, member, client_for, reason, ours):
+    run = a_run(workspace)
+    attempt = AttemptFactory(run=run)
+    with_steps(attempt, ok=False, invalid_reasons=[reason], reward=None)
+    with_steps(attempt)
+    recount(run)
+    text = client_for(member).get(page(attempt)).content.decode()
+    assert ("A desktop that breaks is our fault" in text) is ours
+
+
 @pytest.mark.parametrize("status", ["queued", "running", "verifying", "cancelled"])
 def test_an_attempt_without_steps_has_its_page(status, workspace, member, client_for):
     attempt = AttemptFactory(run=a_run(workspace), status=status)
