@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from console.pages.loaders import WorkspaceRequest, workspace_page
-from desktops.models import Computer
+from desktops.models import Computer, WorkerRate
 from runs import scoring, spec
 from runs.models import AttemptTry, Run, Task
 from runs.pages.frame import never_stored, render_tab
@@ -59,6 +59,9 @@ def configuration(request: WorkspaceRequest, number: int) -> HttpResponse:
         "fields": len(run.spec),
         "request_digest": digest_of(run.spec),
         "materials": materials(run),
+        "worker_rates": WorkerRate.objects.filter(template=run.template_version.template_id)
+        .select_related("worker")
+        .order_by("worker__name"),
         "caps": scoring.caps(run),
         "asked_spend": Decimal(run.spec["spend_cap_usd"]),
         "others": others,

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlencode
 from .base import DISK_MB, Engine, EngineError
 
 RUNC = "runc+"
+NOT_TRIED = "Whether live desktops can be saved here was not tried: `make up` and `make worker` try it."
 SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock")
 
 
@@ -17,6 +18,7 @@ def open_engine(address: str, home: Path, slots: int | None = None, *, disk_mb: 
     """`address` is a Docker-compatible socket address, or process, fake, fake+saving or auto. Raises EngineError.
 
     auto: DOCKER_HOST, else the first of Docker's and Podman's usual sockets that is there.
+    ADDRESS?cannot_save=WHY: the same, with the reason why desktops are not put on runc, found by trying.
     runc+ADDRESS?criu=PROGRAM: images from the engine at that address, desktops straight on runc.
     """
     owner = owner_of(home)
@@ -35,7 +37,13 @@ def open_engine(address: str, home: Path, slots: int | None = None, *, disk_mb: 
 
         socket, criu = parse_runc(address)
         return RuncEngine(DockerEngine(socket, owner, slots), home / "desktops", criu, disk_mb=disk_mb)
-    return DockerEngine(usual_address() if address == "auto" else address, owner, slots)
+    socket, _, query = (usual_address() if address == "auto" else address).partition("?")
+    cannot_save = parse_qs(query).get("cannot_save", [""])[0]
+    return DockerEngine(socket, owner, slots, cannot_save=cannot_save or NOT_TRIED)
+
+
+def containers_address(socket: str, cannot_save: str) -> str:
+    return f"{socket}?{urlencode({'cannot_save': cannot_save})}"
 
 
 def runc_address(socket: str, criu: Path) -> str:
@@ -52,8 +60,8 @@ def parse_runc(address: str) -> tuple[str, Path]:
 
 
 def socket_of(address: str) -> str:
-    """Where the images are: of a runc address the socket, of any other the address itself."""
-    return parse_runc(address)[0] if address.startswith(RUNC) else address
+    """Where the images are."""
+    return parse_runc(address)[0] if address.startswith(RUNC) else address.partition("?")[0]
 
 
 def usual_address() -> str:

@@ -133,8 +133,9 @@ class ContainerDesk:
 class DockerEngine:
     """`owner` is this worker's own id: two workers on one engine never touch each other's desktops."""
 
-    def __init__(self, url: str, owner: str, slots: int | None = None) -> None:
+    def __init__(self, url: str, owner: str, slots: int | None = None, *, cannot_save: str = "") -> None:
         self._owner = owner
+        self._cannot_save = cannot_save
         self._slots = slots
         self.url = url
         try:
@@ -166,7 +167,7 @@ class DockerEngine:
             isolation="Each desktop is a container of its own: no capabilities, no network unless its template "
             "opens it, nothing of the host mounted, limits on memory, processors and processes.",
             can_fork=False,
-            cannot_fork_because="Saving live desktops is not switched on in this version.",
+            cannot_fork_because=self._cannot_save,
             slots=slots,
             cpus=cpus,
             memory_mb=memory_mb,

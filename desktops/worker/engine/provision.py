@@ -27,7 +27,7 @@ import docker
 from docker.errors import DockerException, ImageNotFound
 
 from .base import DeskSpec, EngineError
-from .choose import SOCKETS, open_engine, runc_address, socket_of
+from .choose import SOCKETS, containers_address, open_engine, runc_address, socket_of
 from .dial import dial
 from .docker import ContainerDesk, DockerEngine, open_in
 from .podman import PodmanService
@@ -36,6 +36,7 @@ from .runc.criu import ensure_criu
 from .runc.engine import RuncEngine
 
 Progress = Callable[[str], None]
+LONGEST = 500  # reason why desktops cannot be saved
 PODMAN_PACKAGES = ("podman", "runc", "netavark", "iproute2", "iptables", "debootstrap")
 CAP_SYS_ADMIN = 21
 BUILD_SECONDS = 3600
@@ -146,6 +147,9 @@ def _on_runc(found: EngineAddress, home: Path, progress: Progress) -> EngineAddr
         check_saving(address, home / "probe")
     except EngineError as error:
         found.passed_over.append(f"desktops that can be saved: {error}")
+        found.address = containers_address(
+            found.address, f"Live desktops cannot be saved here: {error}"[:LONGEST]
+        )
         return found
     found.address = address
     found.sentence += ", desktops on runc, started from a saved one"

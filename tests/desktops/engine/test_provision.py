@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,28 @@ def test_a_runc_address_keeps_its_two_parts(tmp_path: Path) -> None:
     assert socket_of(address) == "unix:///run/docker.sock"
     with pytest.raises(EngineError, match="criu"):
         open_engine("runc+unix:///run/docker.sock", tmp_path)
+
+
+def test_where_desktops_cannot_be_saved_the_engine_says_why(
+    engine_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if engine_address == "process":
+        pytest.skip("no container can run on this machine")
+    monkeypatch.setenv("DOCKER_HOST", socket_of(engine_address))
+    which = shutil.which
+    monkeypatch.setattr("shutil.which", lambda name: None if name == "runc" else which(name))
+    found = provision.ensure_engine(tmp_path, lambda line: None)
+    assert socket_of(found.address) == socket_of(engine_address)
+    with closing(open_engine(found.address, tmp_path)) as engine:
+        facts = engine.probe()
+    assert (facts.can_fork, facts.cannot_fork_because) == (
+        False,
+        "Live desktops cannot be saved here: runc is not installed",
+    )
+
+
+def test_an_engine_that_nobody_tried_to_save_with_says_so(engine_address: str, tmp_path: Path) -> None:
+    if engine_address == "process":
+        pytest.skip("no container can run on this machine")
+    with closing(open_engine(socket_of(engine_address), tmp_path)) as engine:
+        assert "was not tried" in engine.probe().cannot_fork_because
