@@ -127,7 +127,7 @@ def clean(raw: Any) -> dict[str, Any]:
         "proxy": _flag(raw.get("proxy", False)),
         "evaluator": _evaluator(raw["evaluator"]),
     }
-    if raw.get("keep_setup") is False:  # ours: set up anew for each attempt
+    if not _flag(raw.get("keep_setup", True)):  # ours: set up anew for each attempt
         task["keep_setup"] = False
     filled: dict[str, Any] = _fill(task)
     return filled

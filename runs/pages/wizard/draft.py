@@ -46,8 +46,12 @@ class Draft:
 
     def replace(self, document: Mapping[str, Any]) -> None:
         """Begin from another document: a rerun, or tasks chosen on a task set's page."""
-        self.document = {name: value for name, value in document.items() if name in spec.FIELDS}
+        self.document = self.of(document)
         self.save()
+
+    @staticmethod
+    def of(document: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in document.items() if name in spec.FIELDS}
 
     def discard(self) -> None:
         RunDraft.objects.for_workspace(self.workspace).filter(user=self.user).delete()

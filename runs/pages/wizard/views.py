@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -22,6 +22,8 @@ from console.spending import so_far
 from runs import limits, spec
 from runs.actions.create import create_run
 from runs.models import Run, RunDraft, TaskSet
+from runs.pages.frame import render_tab
+from runs.pages.loaders import run_or_404
 
 from . import forecast, hosts, picker
 from . import request as request_code
@@ -117,13 +119,18 @@ def discard(request: WorkspaceRequest) -> HttpResponseRedirect:
 def rerun(request: WorkspaceRequest, number: int) -> HttpResponse:
     """POST: the document of an earlier run becomes the draft; it is reviewed, and launched by hand.
 
-    GET, as of an address that somebody has kept, leads to the run.
+    Where there is a draft with something else in it, GET asks first. Else GET, as of an address that somebody has kept,
+    leads to the run.
     """
-    runs = Run.objects.for_workspace(request.workspace).select_related("template_version__template")
-    run = get_object_or_404(runs, number=number)
-    if request.method != "POST":
-        return redirect("run", request.workspace.slug, run.number)
+    run = run_or_404(request, number)
     draft = Draft(request.workspace, request.user)
+    other = draft.row is not None and draft.document != Draft.of(run.spec)
+    if request.method != "POST":
+        if not other:
+            return redirect("run", request.workspace.slug, run.number)
+        return render_tab(request, run, "run", "runs/replace_draft.html", {"draft": draft})
+    if other and request.POST.get("replace") != "yes":
+        return redirect("run-rerun", request.workspace.slug, run.number)
     draft.replace(run.spec)
     messages.info(request, f"This is the request of #{run.number}, to be launched again.")
     newer = hosts.newer_with_a_worker(request.workspace, run.template_version)
@@ -150,7 +157,10 @@ def _save(request: WorkspaceRequest, draft: Draft, here: Step) -> HttpResponse:
             name: value for name, value in draft.document.items() if name not in here.fields
         } | read_step(here, request.POST)
     draft.save()
-    if here is WORKLOAD and request.POST.get("do", "next") != "next":
+    do = request.POST.get("do", "next")
+    if do == "back":
+        return _to(request, before(here) or here)
+    if here is WORKLOAD and do != "next":
         query = picker.Filter.of(request.POST).query()
         return _to(request, here, f"?{query}#tasks" if query else "#tasks")
     if draft.errors_of(here) or not draft.is_saved(here):

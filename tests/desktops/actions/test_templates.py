@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from django.db import IntegrityError, transaction
 
@@ -32,8 +34,11 @@ def test_an_image_that_is_published_already_stays_what_it_is(workspace: Workspac
     assert TemplateVersion.objects.count() == 2
 
 
-@pytest.mark.parametrize("change", [{"digest": "sha256:other"}, {"egress": "open"}, {"status": "draft"}])
-def test_a_published_version_cannot_change(workspace: Workspace, change: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [{"digest": "sha256:other"}, {"egress": "open"}, {"status": "draft"}, {"memory_mb": 4096}, {"cpus": "4"}],
+)
+def test_a_published_version_cannot_change(workspace: Workspace, change: dict[str, Any]) -> None:
     first = publish(workspace, "one")
     with pytest.raises(IntegrityError), transaction.atomic():
         TemplateVersion.objects.filter(pk=first.pk).update(**change)

@@ -59,6 +59,12 @@ def test_a_flag_as_text_becomes_a_flag() -> None:
     assert task.proxy is False
 
 
+@pytest.mark.parametrize(("said", "kept"), [(False, False), ("false", False), (True, True), ("true", True)])
+def test_a_task_may_say_that_its_setup_is_not_kept(said: object, kept: bool) -> None:
+    assert clean(raw(keep_setup=said)).get("keep_setup", True) is kept
+    assert clean(raw()).get("keep_setup", True)
+
+
 def test_the_text_true_as_a_value_stays_a_text() -> None:
     expected = parse(raw()).evaluator.checks[0].expected
     assert expected is not None

@@ -379,6 +379,30 @@ def test_a_run_again_opens_its_own_request_for_review(wizard: Wizard) -> None:
     assert Run.objects.exclude(pk=run.pk).get().spec == run.spec
 
 
+def test_a_rerun_asks_before_it_takes_the_place_of_a_draft(wizard: Wizard) -> None:
+    run = factories.RunFactory(workspace=wizard.workspace)
+    rerun = reverse("run-rerun", args=[wizard.workspace.slug, run.number])
+    wizard.fill_all()
+    wizard.fill("workload", name="precious", task_set="basics", tasks=["task-2"])
+    kept = wizard.document
+    page = wizard.client.post(rerun, follow=True).content.decode()
+    assert "Replace your draft?" in page
+    assert "precious" in page
+    assert wizard.document == kept
+    assert wizard.client.post(rerun, {"replace": "yes"}, follow=True).context["here"].slug == "review"
+    assert wizard.document["tasks"] == run.spec["tasks"]
+    # Its own request is no other draft.
+    assert wizard.client.post(rerun, follow=True).context["here"].slug == "review"
+
+
+def test_going_back_keeps_what_was_typed_be_it_wrong(wizard: Wizard) -> None:
+    wizard.fill_all()
+    assert wizard.fill("budget", spend_cap_usd="0.123", time_cap_minutes=7, do="back") == "execution"
+    assert wizard.document["spend_cap_usd"] == "0.123"
+    assert wizard.document["time_cap_minutes"] == 7
+    assert "0.123" in wizard.show("budget")
+
+
 def test_tasks_chosen_on_a_task_set_s_page_begin_a_draft(wizard: Wizard) -> None:
     address = reverse("run-new", args=[wizard.workspace.slug])
     reply = wizard.client.post(address, {"task_set": "basics", "tasks": ["task-2"]}, follow=True)
