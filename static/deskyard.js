@@ -70,3 +70,6 @@ document.addEventListener("change", e => { const form = e.target.closest("form[d
 
 /* a row of tabs that is wider than the screen begins where the current one is seen */
 $$(".tabs").forEach(bar => { const now = $("[aria-current]", bar); if (now) bar.scrollLeft = now.offsetLeft + now.offsetWidth + 56 - bar.offsetLeft - bar.clientWidth; });
+
+/* a form that comes back refused: the first field to mend has the focus */
+$("main [aria-invalid=true]")?.focus();

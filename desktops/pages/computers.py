@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Collection
 from typing import Any, Final
@@ -139,7 +140,7 @@ def _usual(request: WorkspaceRequest) -> dict[str, str]:
 
 
 def whole_or_text(text: str) -> int | str:
-    return int(text) if text.isascii() and text.isdecimal() else text
+    return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else text
 
 
 def _typed(request: WorkspaceRequest) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
@@ -51,6 +53,6 @@ def typed_caps(request: WorkspaceRequest) -> dict[str, str | int]:
     minutes = request.POST.get("time_cap_minutes", "").strip().replace(",", "")[:20]
     typed: dict[str, str | int] = {
         "spend_cap_usd": spend,
-        "time_cap_minutes": int(minutes) if minutes.isascii() and minutes.isdecimal() else minutes,
+        "time_cap_minutes": int(minutes) if re.fullmatch(r"-?[0-9]{1,9}", minutes) else minutes,
     }
     return {name: value for name, value in typed.items() if value != ""}

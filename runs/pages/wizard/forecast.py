@@ -112,9 +112,10 @@ def pace(workspace: Workspace, version: TemplateVersion, draft: Draft) -> Pace:
         return Pace(max(0.1, sum(seconds) / len(seconds)), valid / finished, basis, True)
     actions = _actions(draft)
     guess = GUESS_AROUND_SECONDS + GUESS_ACTION_SECONDS * actions
+    history = f"only {len(seconds)} attempt{'s' * (len(seconds) > 1)}" if seconds else "no history"
     basis = (
-        f"no history on {version} yet: {GUESS_AROUND_SECONDS:.0f} s around an attempt and "
-        f"{GUESS_ACTION_SECONDS:.0f} s for each of about {actions:.0f} actions are assumed"
+        f"{history} on {version} yet: {GUESS_AROUND_SECONDS:.0f} s around an attempt and "
+        f"{GUESS_ACTION_SECONDS:.0f} s for each action are assumed, of which there are about {actions:.0f}"
     )
     return Pace(guess, 1.0, basis, False)
 
