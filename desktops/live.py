@@ -16,7 +16,9 @@ from typing import Final
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.contrib.auth import HASH_SESSION_KEY
 from django.db import InterfaceError, OperationalError
+from django.utils.crypto import constant_time_compare
 from pydantic import ValidationError
 
 from console.models import Scope, Token, User
@@ -143,8 +145,14 @@ class Browser(AsyncWebsocketConsumer):
         return user if user is not None and user.is_authenticated else None
 
     def _may_go_on(self, view: LiveView) -> bool:
-        session = self.scope["session"]
-        return session.exists(session.session_key) and views.go_on(view)
+        """While the session is there and the password is the one that it began with."""
+        session, person = self.scope["session"], User.objects.get(pk=view.user_id)
+        known = str(session.get(HASH_SESSION_KEY, ""))
+        return (
+            session.exists(session.session_key)
+            and constant_time_compare(known, person.get_session_auth_hash())
+            and views.go_on(view)
+        )
 
 
 class Watcher(Browser):

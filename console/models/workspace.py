@@ -51,6 +51,8 @@ class Membership(models.Model):
         ADMIN = "admin", "Admin"  # members, tokens, budget, workers, any run
         MEMBER = "member", "Member"  # see everything, make runs, cancel own ones
 
+    MANAGERS = (Role.OWNER, Role.ADMIN)
+
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=10, choices=Role.choices, default=Role.MEMBER)
@@ -71,4 +73,4 @@ class Membership(models.Model):
 
     @property
     def manages(self) -> bool:
-        return self.role in (self.Role.OWNER, self.Role.ADMIN)
+        return self.role in self.MANAGERS

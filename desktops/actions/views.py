@@ -9,13 +9,13 @@ from datetime import timedelta
 from typing import Final
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 from console.actions.audit import record
 from console.actor import Actor
 from console.doorbell import ring
-from console.models import Token, User
+from console.models import Membership, Token, User
 from desktops.models import Computer, Hold, LiveView, Worker
 from desktops.models.view import LiveViewQuerySet
 
@@ -29,8 +29,9 @@ class NotLive(Exception):
 
 
 @transaction.atomic
-def let_watch(computer: Computer, *, drives: bool = False, actor: Actor) -> str:
-    """A ticket for the actor's browser, good for one socket and for a moment. The caller has asked who may."""
+def let_watch(computer: Computer, *, drives: bool = False, by_role: bool = False, actor: Actor) -> str:
+    """A ticket for the actor's browser, good for one socket and for a moment. The caller has asked who may, and says
+    whether it is by their role that they may."""
     assert actor.user is not None
     if computer.stopped_at is not None:
         raise NotLive(f"The desktop {computer.label} has ended.")
@@ -44,6 +45,7 @@ def let_watch(computer: Computer, *, drives: bool = False, actor: Actor) -> str:
         computer=computer,
         user=actor.user,
         drives=drives,
+        by_role=by_role,
         ticket=_digest(secret),
         expires_at=now + TICKET,
     )
@@ -97,7 +99,10 @@ def is_open(view: uuid.UUID, token: Token) -> bool:
 
 def _allowed(views: LiveViewQuerySet) -> LiveViewQuerySet:
     return views.filter(
-        computer__stopped_at=None, user__is_active=True, workspace__memberships__user=F("user")
+        Q(by_role=False) | Q(workspace__memberships__role__in=Membership.MANAGERS),
+        computer__stopped_at=None,
+        user__is_active=True,
+        workspace__memberships__user=F("user"),
     ).select_related("computer")
 
 

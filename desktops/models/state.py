@@ -85,7 +85,7 @@ class State(models.Model):
         ]
 
     def __str__(self) -> str:
-        return self.label or self.name
+        return self.label or f"Saved on {self.made_at:%-d %b at %H:%M}"
 
     @property
     def is_due(self) -> bool:

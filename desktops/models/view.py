@@ -27,6 +27,9 @@ class LiveView(models.Model):
     computer = models.ForeignKey(Computer, on_delete=models.CASCADE, related_name="views", db_index=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     drives = models.BooleanField(default=False, help_text="Has taken the desktop over.")
+    by_role = models.BooleanField(
+        default=False, help_text="Drives another's desktop, as an admin or owner, and while they are one."
+    )
     ticket = models.CharField(max_length=64, unique=True, editable=False, help_text="Digest of the secret.")
     made_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(help_text="Of the ticket.")

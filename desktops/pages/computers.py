@@ -206,7 +206,8 @@ def _ticket(request: WorkspaceRequest, hold: Hold, *, drives: bool) -> HttpRespo
     try:
         if hold.computer is None:
             raise NotLive("This computer has not started.")
-        secret = let_watch(hold.computer, drives=drives, actor=Actor.person(request.user))
+        by_role = drives and hold.opened_by_id != request.user.pk
+        secret = let_watch(hold.computer, drives=drives, by_role=by_role, actor=Actor.person(request.user))
     except NotLive as ended:
         return JsonResponse({"detail": str(ended)}, status=409)
     return JsonResponse({"socket": f"/ws/live/{secret}", "seconds": TICKET.seconds})

@@ -37,4 +37,5 @@ def take_over(run: Run, computer: Computer, *, actor: Actor) -> str:
         raise MayNotTakeOver("Only the run's creator, admins and owners may take its desktops over.")
     if playing_on(computer) is None:
         raise CannotTakeOver(f"Nothing plays on {computer.label} that could be taken over.")
-    return let_watch(computer, drives=True, actor=actor)
+    by_role = run.creator_id != membership.user_id
+    return let_watch(computer, drives=True, by_role=by_role, actor=actor)

@@ -88,6 +88,21 @@ def test_a_view_ends_with_the_membership(computer: Computer, member: User) -> No
     assert open_view(late, member) is None
 
 
+def test_whoever_drives_by_their_role_drives_while_they_have_it(computer: Computer, admin: User) -> None:
+    def let() -> str:
+        return let_watch(computer, drives=True, by_role=True, actor=Actor.person(admin))
+
+    view, late = open_view(let(), admin), let()
+    own = open_view(let_watch(computer, drives=True, actor=Actor.person(admin)), admin)
+    assert view is not None
+    assert own is not None
+    assert go_on(view)
+    Membership.objects.filter(user=admin).update(role=Membership.Role.MEMBER)
+    assert not go_on(view)
+    assert open_view(late, admin) is None
+    assert go_on(own)
+
+
 def test_a_view_that_nobody_keeps_alive_is_not_open(computer: Computer, member: User) -> None:
     view = open_view(let_watch(computer, actor=Actor.person(member)), member)
     assert view is not None
@@ -237,7 +252,7 @@ async def test_a_used_ticket_is_refused_in_words(member: User, computer: Compute
     await second.closed()
 
 
-@pytest.mark.parametrize("what", ["sign-out", "membership", "desktop"])
+@pytest.mark.parametrize("what", ["sign-out", "password", "membership", "desktop"])
 async def test_a_view_ends_with_what_it_hangs_on(
     what: str, member: User, browser: Any, tunnel: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +263,9 @@ async def test_a_view_ends_with_what_it_hangs_on(
     await worker.text()
     if what == "sign-out":
         await sync_to_async(client.logout)()
+    elif what == "password":
+        member.set_password("another one altogether")
+        await member.asave()
     elif what == "membership":
         await Membership.objects.filter(user=member).adelete()
     else:

@@ -121,10 +121,13 @@ def test_what_was_asked_when_it_ended_has_failed_and_its_draft_is_gone(
 
 
 def test_a_draft_is_the_next_version_like_what_it_was_made_from(
-    hold: Hold, paper: PaperWorker, mia: Actor, workspace: Workspace
+    paper: PaperWorker, member: User, mia: Actor, workspace: Workspace
 ) -> None:
+    TemplateVersionFactory(workspace=workspace, memory_mb=3000)
+    hold = opened(workspace, member)
+    start(paper, hold)
     TemplateVersionFactory(workspace=workspace, version=7)
-    TemplateVersion.objects.filter(version=1).update(memory_mb=3000, rate_usd_per_hour="0.08")
+    TemplateVersion.objects.filter(version=1).update(rate_usd_per_hour="0.08")
     ask = draft_from(hold, name="basic", title="No new title", actor=mia)
     assert to_ask(paper.worker)[0].do == messages.MakeImage(template="basic", version=8)
     answer(paper, ask)
