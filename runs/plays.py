@@ -14,6 +14,7 @@ from runs import events
 from runs.actions import attempts, prefixes
 from runs.models import Attempt, AttemptTry, Prefix, PrefixTry, Run, Task
 from runs.pending import Pending, write
+from runs.receipt import look_again
 
 Record = protocol.AttemptRecord | protocol.PrefixRecord
 
@@ -140,6 +141,8 @@ class Play(ABC):
             cost_usd=str(cost),
         )
         self.say(said, computer.stopped_at)
+        if self.run.is_terminal:
+            look_again(self.run, computer)
 
 
 class AttemptPlay(Play):

@@ -10,6 +10,7 @@ from rest_framework.test import APIClient
 from console.actor import Actor
 from console.models import User, Workspace
 from desktops.actions import report
+from desktops.models import Assignment, Computer
 from desktops.protocol import messages
 from runs.actions.retry import retry_invalid
 from runs.models import Run, RunSweep
@@ -76,6 +77,35 @@ def test_every_worker_that_played_has_to_sweep(
     assert (half.swept_at, half.waiting) == (None, ["second"])
     sweep(other, seconds=2)
     assert receipt(fresh(run)).clean
+
+
+def test_a_desktop_that_is_told_of_after_the_end_is_swept_for_anew(
+    new_run: NewRun, worker: PaperWorker, workspace: Workspace, owner: User
+) -> None:
+    other = PaperWorker(workspace, owner, name="second", slots=1)
+    run = new_run(tasks=["task-1"])
+    one_pass()
+    late, early = (worker, other) if worker.offered() else (other, worker)
+    assignment = late.offered()[0]
+    Assignment.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    report.disconnect(worker=late.worker, connection=late.connection)
+    one_pass()
+    one_pass()
+    early.play(early.offered()[0])
+    one_pass()
+    sweep(early, seconds=1)
+    sweep(late, seconds=1)
+    assert receipt(fresh(run)).clean
+    # Its worker stood still when its desktop began, and has only now come to say so.
+    computer = late.start(assignment, seconds_ago=30)
+    late.stop(assignment, computer)
+    told = receipt(fresh(run))
+    assert (told.started, told.stopped, told.waiting) == (2, 2, [late.name])
+    sweep(late, seconds=5)
+    done = receipt(fresh(run))
+    assert done.clean
+    assert done.swept_at is not None
+    assert done.swept_at > Computer.objects.latest("stopped_at").stopped_at
 
 
 def test_what_a_sweep_could_not_remove_of_others_is_told_and_not_the_runs(
