@@ -90,11 +90,11 @@ def await_sweeps(run: Run) -> None:
 
 def look_again(run: Run, computer: Computer) -> None:
     """A desktop of a run that has ended was told of late: what was swept before it was gone says nothing of it."""
-    row, _ = RunSweep.objects.get_or_create(
-        run=run, worker_id=computer.worker_id, defaults={"after": computer.stopped_at}
-    )
-    if row.after < computer.stopped_at:
-        row.after = computer.stopped_at
+    gone = computer.stopped_at
+    assert gone is not None
+    row, _ = RunSweep.objects.get_or_create(run=run, worker_id=computer.worker_id, defaults={"after": gone})
+    if row.after < gone:
+        row.after = gone
         if row.swept_at is not None and row.swept_at <= row.after:
             row.swept_at = row.left = None
         row.save(update_fields=["after", "swept_at", "left"])

@@ -12,11 +12,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from console.names import said_back
 from console.redaction import holds_secret
 from desktops.protocol.actions import Action, recipe_adapter
 from desktops.worker.task import BadTask, canonical_json
 
-from .osworld import ImportedTask, ImportReport, NotATaskSet, Refusal, read_file
+from .osworld import ImportedTask, ImportReport, NotATaskSet, Refusal, read_bytes, read_file
 
 RECIPES, FILES = "recipes", "files"
 MAX_BYTES = 500_000  # task and recipe go to a worker in one message
@@ -62,7 +63,7 @@ def read_task(file: Path) -> ImportedTask | Refusal:
 
 def _recipe_of(task: ImportedTask, file: Path) -> list[Action] | None:
     """The recipe in that file; None where there is none. Raises BadTask."""
-    text = file.read_bytes() if file.is_file() else b""
+    text = read_bytes(file) if file.is_file() else b""
     if holds_secret(text.decode(errors="replace")):
         raise BadTask(f"A secret of this console stands in {RECIPES}/{file.name}.")
     if len(canonical_json(task.data)) + len(text) > MAX_BYTES:
@@ -91,6 +92,10 @@ def _with_content(value: Any, files: Path) -> Any:
 def _bundled(files: Path, name: Any) -> bytes:
     """What that file holds, if it is really in the folder: a task may come from somebody else."""
     path = files / str(name)
-    if not path.is_file() or not path.resolve().is_relative_to(files.resolve()):
-        raise BadTask(f"There is no file {FILES}/{name}.")
-    return path.read_bytes()
+    try:
+        inside = path.resolve().is_relative_to(files.parent.resolve() / FILES)
+        if inside and path.is_file():
+            return read_bytes(path)
+    except (OSError, ValueError, RuntimeError):
+        pass  # a name that no file can have, or a link to itself
+    raise BadTask(f"There is no file {FILES}/{said_back(name)}.")

@@ -13,7 +13,7 @@ from desktops.worker.checkers.evaluate import unsupported
 from desktops.worker.setup import STEPS
 from desktops.worker.setup.browser import is_local
 from desktops.worker.setup.commands import as_command
-from desktops.worker.task import BadTask, SetupStep, Source, Task, clean, digest, parse
+from desktops.worker.task import BadTask, SetupStep, Source, Task, canonical_json, clean, digest, parse
 
 from .templates import missing_apps, templates_for
 
@@ -49,6 +49,7 @@ HIDDEN_NEEDS: dict[str, tuple[ReasonCode, str]] = {
     "e1fc0df3-c8b9-4ee7-864c-d0b590d3aa56": ("needs_web", "It installs an extension from the web."),
     "f8369178-fafe-40c2-adc4-b9b08a125456": ("needs_web", "It installs a theme from the web."),
 }
+MAX_FILE = 4 << 20  # bytes
 # Programs that a launch may name and the templates lack, whatever the task's list of apps says.
 MISSING_PROGRAMS = {"code": "VS Code", "picard": "Picard"}
 
@@ -123,16 +124,16 @@ def examples_folder(path: Path) -> Path:
 def read_file(file: Path, name: str, fill: Callable[[Any], Any] = lambda raw: raw) -> ImportedTask | Refusal:
     """One task, or why it is none; `fill` puts in what the file only names."""
     try:
-        text = file.read_text(encoding="utf-8")
-        if holds_secret(text):
-            return Refusal(name, "bad_file", "A secret of this console stands in it.")
-        data = clean(fill(json.loads(text)))
+        data = clean(fill(json.loads(read_text(file))))
+        _require_storable(data)
         task = parse(data)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        return Refusal(name, "bad_file", f"The file is not JSON: {error}")
+        reason = why_not(task)
     except BadTask as error:
         return Refusal(name, "bad_file", str(error))
-    reason = why_not(task)
+    except RecursionError:
+        return Refusal(name, "bad_file", "It is nested too deeply.")
+    except ValueError as error:  # of the decoder, of JSON, of a number with thousands of digits
+        return Refusal(name, "bad_file", f"The file is not JSON that can be read: {error}")
     if reason is not None:
         return Refusal(name, *reason)
     return ImportedTask(
@@ -146,17 +147,48 @@ def read_file(file: Path, name: str, fill: Callable[[Any], Any] = lambda raw: ra
     )
 
 
+def read_text(file: Path) -> str:
+    """What stands in it. Raises BadTask; UnicodeDecodeError."""
+    data = read_bytes(file)
+    text = data.decode()
+    if holds_secret(text):
+        raise BadTask("A secret of this console stands in it.")
+    return text
+
+
+def read_bytes(file: Path) -> bytes:
+    """Of a file, not of a device or a pipe, and not of one that is huge. Raises BadTask."""
+    try:
+        if not file.is_file():
+            raise BadTask("It is no file.")
+        if file.stat().st_size > MAX_FILE:
+            raise BadTask(f"It is larger than {MAX_FILE:,} bytes.")
+        return file.read_bytes()
+    except OSError as error:
+        raise BadTask(f"It cannot be read: {error.strerror}.") from error
+
+
+def _require_storable(data: dict[str, Any]) -> None:
+    """Neither NUL nor half a surrogate pair, which JSON can say and the database cannot keep. Raises BadTask."""
+    try:
+        plain = canonical_json(data)
+    except UnicodeEncodeError as error:
+        raise BadTask("It holds half of a surrogate pair.") from error
+    if b"\\u0000" in plain.replace(b"\\\\", b""):
+        raise BadTask("It holds the character NUL.")
+
+
 def _is_meant_as_task(file: Path) -> bool:
     """Whether it has what only tasks have, be the rest as it may."""
     try:
-        raw = json.loads(file.read_bytes())
-    except (UnicodeDecodeError, json.JSONDecodeError):
+        raw = json.loads(read_bytes(file))
+    except (BadTask, ValueError, RecursionError):
         return False
     return isinstance(raw, dict) and "evaluator" in raw
 
 
 def why_not(task: Task) -> tuple[ReasonCode, str] | None:
-    """The first and most telling reason why a task cannot run here; None when it can."""
+    """The first and most telling reason why a task cannot run here; None when it can. Raises BadTask."""
     steps = [*task.setup, *task.evaluator.postconfig]
     sources = [
         source for check in task.evaluator.checks for source in (check.result, check.expected) if source
@@ -189,18 +221,28 @@ def _web_needs(task: Task, steps: list[SetupStep], sources: list[Source]) -> Ite
     for step in steps:
         if step.type == "download":
             yield "Its setup downloads files."
-        if step.type == "chrome_open_tabs" and not all(map(is_local, step.parameters["urls_to_open"])):
+        if step.type == "chrome_open_tabs" and not all(map(is_local, _urls(step))):
             yield "Its setup opens pages of the web."
     for source in sources:
         if source.type in WEB_GETTERS:
             yield f"Its check needs the web ({source.type})."
 
 
+def _urls(step: SetupStep) -> list[str]:
+    urls = step.parameters.get("urls_to_open")
+    if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls):
+        raise BadTask(f"Its step {step.type} needs urls_to_open, a list of addresses.")
+    return urls
+
+
 def _missing_programs(steps: list[SetupStep]) -> list[str]:
     found = []
     for step in steps:
         if step.type in ("launch", "execute", "command"):
-            command = as_command(step.parameters.get("command", ""), bool(step.parameters.get("shell")))
+            try:
+                command = as_command(step.parameters.get("command", ""), bool(step.parameters.get("shell")))
+            except ValueError as error:
+                raise BadTask(f"The command of its step {step.type} cannot be read: {error}.") from error
             words = command.split() if isinstance(command, str) else command
             if words and words[0] in MISSING_PROGRAMS:
                 found.append(MISSING_PROGRAMS[words[0]])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,69 @@ def test_a_link_out_of_the_folder_is_not_followed(folder: Path) -> None:
     (folder / "files" / "link").symlink_to(folder / "a.json")
     put(folder, "b", config=[upload("link")])
     assert refused(folder) == {"b.json": "There is no file files/link."}
+
+
+def test_nor_is_the_folder_of_files_one(folder: Path, tmp_path: Path) -> None:
+    (folder / "files").rename(tmp_path / "elsewhere")
+    (folder / "files").symlink_to(tmp_path / "elsewhere")
+    assert refused(folder) == {"a.json": "There is no file files/note.txt."}
+
+
+def make_odd(kind: str, path: Path) -> None:
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "large":
+        with path.open("wb") as file:
+            file.truncate(5 << 20)
+    else:
+        path.symlink_to({"dangling": "nowhere", "loop": path.name, "device": "/dev/zero"}[kind])
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "large", "dangling", "loop", "device"])
+def test_what_is_no_usual_file_is_listed_and_stops_nothing(folder: Path, kind: str) -> None:
+    make_odd(kind, folder / "c.json")
+    make_odd(kind, folder / "files" / "odd")
+    put(folder, "b", config=[upload("odd")])
+    assert [task.id for task in read(folder)[0].tasks] == ["a"]
+    assert set(refused(folder)) == {"b.json", "c.json"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[" * 200_000, "nested too deeply"),
+        (
+            '{"id": "b", "instruction": "x", "evaluator": {}, "n": ' + "9" * 5000 + "}",
+            "cannot be read|not JSON",
+        ),
+        (json.dumps(TASK | {"id": "b", "instruction": "do\0it"}), "character NUL"),
+        (json.dumps(TASK | {"id": "b", "instruction": "do\ud800it"}), "surrogate"),
+        (
+            json.dumps(TASK | {"id": "b", "config": [{"type": "chrome_open_tabs", "parameters": {}}]}),
+            "urls_to_open",
+        ),
+        (
+            json.dumps(
+                TASK
+                | {"id": "b", "config": [{"type": "chrome_open_tabs", "parameters": {"urls_to_open": [1]}}]}
+            ),
+            "urls_to_open",
+        ),
+        (
+            json.dumps(TASK | {"id": "b", "config": [{"type": "launch", "parameters": {"command": "a 'b"}}]}),
+            "command of its step launch",
+        ),
+        (json.dumps(TASK | {"id": "b", "config": [upload("n" * 5000)]}), "There is no file files/nnn"),
+        (json.dumps(TASK | {"id": "b", "config": [upload("a\0b")]}), "There is no file"),
+    ],
+    ids=["deep", "digits", "nul", "surrogate", "no-urls", "odd-urls", "quote", "long-name", "nul-in-name"],
+)
+def test_a_file_that_is_none_of_a_task_says_why_and_stops_nothing(folder: Path, text: str, why: str) -> None:
+    (folder / "b.json").write_text(text)
+    assert [task.id for task in read(folder)[0].tasks] == ["a"]
+    assert re.search(why, refused(folder)["b.json"])
 
 
 @pytest.mark.parametrize(
