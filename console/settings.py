@@ -287,7 +287,12 @@ LOGGING = {
             "style": "{",
         }
     },
+    "filters": {"in_a_line": {"()": "console.logs.InALine"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": env.str("DESKYARD_LOG_LEVEL", "INFO")},
-    "loggers": {"daphne": {"level": "WARNING"}, "django.channels.server": {"level": "WARNING"}},
+    "loggers": {
+        "daphne": {"level": "WARNING"},
+        "django.channels.server": {"level": "WARNING"},
+        "django.request": {"filters": ["in_a_line"]},
+    },
 }

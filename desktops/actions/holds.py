@@ -255,7 +255,9 @@ def _pay_ahead(assignment: Assignment) -> None:
 
 
 def _hand_out(hold: Hold) -> None:
-    if hold.state is not None and hold.state.status != State.Status.HELD:
+    # Locked, so that nobody lets it go between this look and the offer.
+    state = State.objects.select_for_update(no_key=True, of=("self",)).filter(pk=hold.state_id).first()
+    if state is not None and state.status != State.Status.HELD:
         end(hold, at=timezone.now(), reason=Reason.START_FAILED, detail=f"{hold.state} has been deleted.")
         return
     worker = _host(hold)

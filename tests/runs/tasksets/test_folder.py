@@ -44,6 +44,10 @@ def upload(bundled: Any) -> dict[str, Any]:
     }
 
 
+def tabs(urls: Any) -> dict[str, Any]:
+    return {"type": "chrome_open_tabs", "parameters": {"urls_to_open": urls}}
+
+
 def refused(path: Path) -> dict[str, str]:
     return {one.file: one.sentence for one in read(path)[0].refused}
 
@@ -108,16 +112,10 @@ def test_what_is_no_usual_file_is_listed_and_stops_nothing(folder: Path, kind: s
         (json.dumps(TASK | {"id": "b", "instruction": "do\0it"}), "character NUL"),
         (json.dumps(TASK | {"id": "b", "instruction": "do\ud800it"}), "surrogate"),
         (
-            json.dumps(TASK | {"id": "b", "config": [{"type": "chrome_open_tabs", "parameters": {}}]}),
+            json.dumps(TASK | {"id": "b", "config": [tabs(None)]}),
             "urls_to_open",
         ),
-        (
-            json.dumps(
-                TASK
-                | {"id": "b", "config": [{"type": "chrome_open_tabs", "parameters": {"urls_to_open": [1]}}]}
-            ),
-            "urls_to_open",
-        ),
+        (json.dumps(TASK | {"id": "b", "config": [tabs([1])]}), "urls_to_open"),
         (
             json.dumps(TASK | {"id": "b", "config": [{"type": "launch", "parameters": {"command": "a 'b"}}]}),
             "command of its step launch",
