@@ -361,7 +361,9 @@ class Guest:
             content = _read(response, time.monotonic() + timeout)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise GuestUnreachable(f"{method} {path.partition('?')[0]}: {_why(error)}") from error
+            raise GuestUnreachable(
+                f"the guest agent does not answer ({method} {path.partition('?')[0]}: {_why(error)})"
+            ) from error
         except BaseException:
             connection.close()
             raise
