@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -181,6 +182,22 @@ def _made_by_nobody(rig: Rig, worker: Worker) -> str:
         engine.close()
 
 
+def receipt(rig: Rig) -> Played:
+    """Nothing is done to anybody: the worker goes on after the run, and sweeps."""
+    lab = rig.lab()
+    lab.worker(slots=1)
+    run = lab.run("solved", parallel_copies=2)
+    lab.await_end(run, END_SECONDS)
+    told: dict[str, Any] = {}
+
+    def is_clean() -> bool:
+        told.update(lab.api().get(f"/v1/runs/{run}")["receipt"])
+        return bool(told["clean"])
+
+    until(is_clean, REAPER_SECONDS + 30, "a receipt that is clean")
+    return Played(lab, run, told=told, left=rig.left(lab.owners))
+
+
 def shut_down(rig: Rig) -> Played:
     """Ended in order in the middle of an attempt, as by Ctrl-C, and started again."""
     lab = rig.lab()
@@ -215,6 +232,7 @@ SCENARIOS = {
     "stray": Scenario(75, stray),
     "disk_full": Scenario(70, disk_full),
     "left_over": Scenario(30, left_over),
+    "receipt": Scenario(75, receipt),
     "shut_down": Scenario(30, shut_down),
     "same_name": Scenario(25, same_name),
 }
@@ -278,6 +296,13 @@ def test_disk_full(played: Played) -> None:
 def test_left_over(played: Played) -> None:
     assert played.end == ("completed", "all_tasks_done")
     assert played.seen["swept"]
+
+
+def test_receipt(played: Played) -> None:
+    told = played.seen["told"]
+    assert (told["started"], told["stopped"], told["left"]) == (2, 2, 0)
+    assert told["swept_at"]
+    assert played.seen["left"] == []
 
 
 def test_shut_down(played: Played) -> None:
