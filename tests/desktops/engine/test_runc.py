@@ -282,9 +282,11 @@ def test_a_restore_that_was_broken_off_is_cleared_and_the_host_is_left_alone(
     words = ["runc", "--root", str(home / "desktops/runc"), "restore", made.computer]
     still_at_it = subprocess.Popen(["sh", "-c", "sleep 60; :", *words])
     try:
+        # A process that has only just begun has no words to be known by yet.
+        assert until(lambda: b"restore" in Path(f"/proc/{still_at_it.pid}/cmdline").read_bytes(), 60)
         report = runc.sweep([])
         assert (report.removed, report.left) == ([made.computer], [])
-        assert until(lambda: still_at_it.poll() is not None, 5)
+        assert until(lambda: still_at_it.poll() is not None, 60)
     finally:
         still_at_it.kill()
         still_at_it.wait()
