@@ -45,5 +45,5 @@ def test_when_its_parent_is_killed_it_waits_for_the_children_and_ends(tmp_path: 
             parent.kill()
         assert not wait_for_end(guard, seconds=0.5)
         child.kill()
-    assert wait_for_end(guard, seconds=10)
+    assert wait_for_end(guard, seconds=60)
     assert (tmp_path / "logs" / "guard.log").read_text() == ""

@@ -153,4 +153,4 @@ def test_it_ends_when_its_owner_is_killed(home: Home) -> None:
         pid = int(owner.stdout.readline())
         assert is_running(pid)
         owner.kill()
-    assert wait_for_end(pid, seconds=10)
+    assert wait_for_end(pid, seconds=60)

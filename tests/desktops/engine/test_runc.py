@@ -263,7 +263,7 @@ def test_a_desktop_spec_is_no_part_of_what_is_saved(runc: RuncEngine, image: Ima
         computer._stopping.set()  # its worker speaks no more
         desk = runc.find(computer.id)
         assert desk
-        assert until(lambda: desk.state() != "running", 10)
+        assert until(lambda: desk.state() != "running", 60)
 
 
 def test_a_restore_that_was_broken_off_is_cleared_and_the_host_is_left_alone(
