@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageChops
 from playwright.sync_api import Page, expect
 
 from console.embedded.api import Api
@@ -23,10 +23,14 @@ from .test_first_run import sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.desktop]
 LIVE_MS = 120_000
+RED, GREEN, BLUE = range(3)
 # A task that takes a minute: it waits fifteen times for a screen to rest that never does.
 TYPED = "Seven {desks} & 1 Yard!"
-# A terminal that turns red when it hears just that.
+# A terminal that is blue, green when it is pressed (by then the keys are its own), red when it hears just that.
 LISTENS = f"""#!/bin/bash
+printf "\\033[44m\\033[2J\\033[?9h"
+read -rsn6 press
+printf "\\033[?9l\\033[42m\\033[2J"
 read -r heard
 [ "$heard" = "{TYPED}" ] && printf "\\033[41m\\033[2J"
 sleep 600
@@ -96,14 +100,16 @@ def test_a_desktop_is_watched_taken_over_and_let_go(
     expect(tab.get_by_text("Taken over.", exact=True)).to_be_visible(
         timeout=LIVE_MS
     )  # the page renewed itself
-    until(tab, lambda: len(corner(tab).getcolors(1 << 16)) > 1)
+    until(tab, lambda: filled(corner(tab), BLUE))
     before = corner(tab)
     click(tab, 0.8, 0.9, button="right")
-    until(tab, lambda: corner(tab) != before)  # a menu came up
+    until(tab, lambda: differ(corner(tab), before))  # a menu came up
     tab.keyboard.press("Escape")
+    until(tab, lambda: not differ(corner(tab), before))
     click(tab, 0.8, 0.58)
+    until(tab, lambda: filled(corner(tab), GREEN))
     tab.keyboard.type(f"{TYPED}\n")
-    until(tab, lambda: red(corner(tab)))
+    until(tab, lambda: filled(corner(tab), RED))
 
     tab.get_by_role("button", name="Let go").click()
     assert tab.get_by_role("button", name="Try again").count() == 0  # it does not come back
@@ -166,6 +172,15 @@ def click(tab: Page, across: float, down: float, button: Literal["left", "right"
     tab.mouse.click(box["x"] + across * box["width"], box["y"] + down * box["height"], button=button)
 
 
-def red(picture: Image.Image) -> bool:
+def filled(picture: Image.Image, channel: int) -> bool:
+    """Whether a terminal's worth of it is of that colour, dark as a terminal's own are."""
     colours = picture.getcolors(1 << 20)
-    return sum(count for count, (r, g, b) in colours if r > 150 and max(g, b) < 90) > 10_000
+    return (
+        sum(n for n, c in colours if c[channel] > 130 and max(c[:channel] + c[channel + 1 :]) < 110) > 10_000
+    )
+
+
+def differ(one: Image.Image, other: Image.Image) -> bool:
+    """By more than a clock or a cursor."""
+    changed = ImageChops.difference(one, other).convert("L").point(lambda value: 255 * (value > 8))
+    return changed.histogram()[255] > 5_000
