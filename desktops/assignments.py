@@ -77,6 +77,9 @@ class HoldBatch:
     def computer_settled(self, assignment: Assignment, computer: Computer, cost: Decimal) -> None:
         """The computer's own row and the ledger have it all."""
 
+    def computer_told_late(self, assignment: Assignment, computer: Computer) -> None:
+        """The same."""
+
     def _ask(self, hold: Hold, said: str) -> Ask:
         ask = next((ask for ask in hold.asks.all() if str(ask.pk) == said), None)
         if ask is None or ask.status != Ask.Status.ASKED:

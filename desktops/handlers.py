@@ -29,6 +29,9 @@ class Batch(Protocol):
     def computer_settled(self, assignment: Assignment, computer: Computer, cost: Any) -> None:
         """A computer of the assignment is gone and paid for."""
 
+    def computer_told_late(self, assignment: Assignment, computer: Computer) -> None:
+        """That a computer existed was first heard when the assignment was over."""
+
     def lost(self, assignment: Assignment) -> None:
         """The lease ran out: whatever comes later is refused."""
 

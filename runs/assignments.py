@@ -72,6 +72,9 @@ class RunBatch:
     def computer_settled(self, assignment: Assignment, computer: Computer, cost: Decimal) -> None:
         self._plays[assignment.pk].settled(computer, cost)
 
+    def computer_told_late(self, assignment: Assignment, computer: Computer) -> None:
+        self._plays[assignment.pk].told_late(computer)
+
 
 _handler = RunHandler()
 register(ATTEMPT, _handler, record_adapter)

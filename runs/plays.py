@@ -54,9 +54,7 @@ class Play(ABC):
             case protocol.ComputerStarted():
                 assert computer is not None
                 self.computer_started(computer)
-                self.say(
-                    events.ComputerStarted(computer=computer.label, worker=computer.worker.name), record.at
-                )
+                self._started(computer)
             case protocol.ComputerReady() | protocol.ComputerStopped() if computer is None:
                 raise BadRecord("There is no such computer.")
             case protocol.ComputerReady():
@@ -131,6 +129,16 @@ class Play(ABC):
     def seen(self, screenshot: str) -> None:
         if self.try_row.computer_id is not None:
             self.pending.screens[self.try_row.computer_id] = screenshot
+
+    def told_late(self, computer: Computer) -> None:
+        """It was this try's, whatever came after."""
+        self.try_row.computer = computer
+        write(self.run, self.try_row, "computer")
+        self._started(computer)
+
+    def _started(self, computer: Computer) -> None:
+        said = events.ComputerStarted(computer=computer.label, worker=computer.worker.name)
+        self.say(said, computer.started_at)
 
     def settled(self, computer: Computer, cost: Decimal) -> None:
         assert computer.stopped_at is not None

@@ -17,7 +17,7 @@ from typing import Any
 from django.db.models import F, Q
 from django.utils import timezone
 
-from console.actions.budgets import cost_of, settle
+from console.actions.budgets import affordable, cost_of, reserve, settle
 from console.bulk import columns_of, insert_rows, update_rows
 from console.doorbell import ring
 from console.models import Budget, LedgerEntry, Workspace
@@ -120,6 +120,8 @@ class Books:
             Decimal("0.001"), rounding=ROUND_UP
         )
         cost = cost_of(seconds, entry.rate_usd_per_hour)
+        if cost > assignment.reserved and assignment.status not in Assignment.LIVE:
+            self._hold_again(assignment, computer, cost)
         if cost > assignment.reserved:
             # The worker stops a desktop before its paid time ends. Should one overstay all the same, the cap still
             # holds and the difference is ours.
@@ -157,6 +159,20 @@ class Books:
                 settle(budget, reserved=released, cost=spent)
         if self._changed or self._touched:
             ring("supervisor")  # a desktop is ready, a slot is free, or money is back
+
+    def _hold_again(self, assignment: Assignment, computer: Computer, cost: Decimal) -> None:
+        """A desktop that was first told of when its lease was lost and its money given back: hold its cost anew, as far
+        as its time was paid for and the caps still leave it."""
+        paid = Decimal((assignment.paid_until - computer.started_at).total_seconds())
+        wanted = min(cost, cost_of(max(paid, Decimal(0)), assignment.rate_usd_per_hour)) - assignment.reserved
+        # Before its budgets, as everywhere: a later desktop of these books may take its number yet.
+        Workspace.objects.select_for_update(no_key=True).get(pk=assignment.workspace_id)
+        left, _ = affordable(assignment.budget)
+        if left is not None:
+            wanted = min(wanted, left)
+        if wanted > 0:
+            reserve(assignment.budget, wanted)
+            assignment.reserved += wanted
 
     def _release_rest(self, assignment: Assignment) -> None:
         self._move(assignment, released=assignment.reserved, spent=Decimal(0))

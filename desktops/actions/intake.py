@@ -127,7 +127,10 @@ def _record(one: _Said, assignment: Assignment, batch: Batch, books: Books) -> b
     stale = one.item.epoch != assignment.epoch or assignment.status not in Assignment.LIVE
     computer = None
     if isinstance(record, protocol.ComputerStarted):
+        known = as_uuid(record.computer) in books.computers
         computer = books.started(assignment, record)
+        if stale and not known:
+            batch.computer_told_late(assignment, computer)
     elif isinstance(record, OF_COMPUTER):
         named = as_uuid(record.computer)
         computer = books.computers.get(named) if named is not None else None

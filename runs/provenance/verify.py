@@ -547,6 +547,10 @@ def verify(manifest: Path, keys: Path, events: Path | None, say: Callable[[str],
             for line, last in pieces(file):
                 if last:
                     envelope = load(line)
+                    if canonical(envelope) != line:
+                        raise Wrong(
+                            "The envelope is not written as it was: something was added or taken away."
+                        )
                 else:
                     rows.add(load(line), line)
         statement = opened(envelope, published(keys))

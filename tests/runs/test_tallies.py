@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.models import F
 from django.utils import timezone
 
 from console.actor import Actor
@@ -37,22 +38,20 @@ def totals(run: Run) -> dict[str, tuple[int, int, int]]:
 def test_an_attempt_counts_once_it_has_ended(run: Run) -> None:
     attempt = AttemptFactory(run=run, status="verifying", verifier="valid", reward=1.0)
     assert totals(run) == {}
-    Attempt.objects.filter(pk=attempt.pk).update(status="done")
-    assert totals(run) == {"task-1": [1, 1, 1]}
     Attempt.objects.filter(pk=attempt.pk).update(reward=0.5)
+    assert totals(run) == {}
+    Attempt.objects.filter(pk=attempt.pk).update(status="done")
     assert totals(run) == {"task-1": [1, 1, 0]}
     assert tallies.differences() == []
 
 
 def test_one_statement_for_many_attempts_counts_them_all(run: Run) -> None:
-    for reward in (1.0, 1.0, 0.0):
-        AttemptFactory(run=run, valid=True, reward=reward)
-    AttemptFactory(run=run, faulty=True, invalid_reasons=["desktop_lost", "not_ready"])
-    assert totals(run) == {"task-1": [4, 3, 2]}
-    run.attempts.update(status="queued")
+    AttemptFactory.create_batch(4, run=run, faulty=True, invalid_reasons=["desktop_lost", "not_ready"])
+    assert totals(run) == {"task-1": [4, 0, 0]}
+    run.attempts.update(status="queued", reward=F("number") / 2.0)
     assert totals(run) == {"task-1": [0, 0, 0]}
-    run.attempts.update(status="done")
-    assert totals(run) == {"task-1": [4, 3, 2]}
+    run.attempts.update(status="done", verifier="valid", invalid_reasons=[])
+    assert totals(run) == {"task-1": [4, 4, 3]}
     assert tallies.differences() == []
 
 

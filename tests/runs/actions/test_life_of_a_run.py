@@ -19,7 +19,8 @@ from desktops.actions.rates import set_worker_rate
 from desktops.models import Assignment, Computer, Worker
 from runs import scoring, supervisor
 from runs.actions.advance import advance_run
-from runs.models import Attempt, Event, Run
+from runs.actions.retry import retry_invalid
+from runs.models import Attempt, AttemptTry, Event, Run, Step
 from runs.supervisor import one_pass
 from tests.runs.paper_worker import PaperWorker
 
@@ -293,6 +294,55 @@ def test_a_run_that_has_ended_cannot_change(new_run: NewRun, worker: PaperWorker
     one_pass()
     with pytest.raises(IntegrityError), transaction.atomic():
         Run.objects.filter(pk=run.pk).update(status="queued", ended_at=None)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_verdict_stays_even_when_its_run_is_reopened(
+    again: bool, new_run: NewRun, worker: PaperWorker
+) -> None:
+    run = new_run(tasks=["task-1", "task-2"])
+    one_pass()
+    judged, faulty = worker.offered()
+    worker.play(judged)
+    for number in range(3):
+        worker.break_down(faulty if not number else worker.offered()[0])
+        one_pass()
+    if again:
+        retry_invalid(run, actor=Actor.person(run.creator))
+    attempt = Attempt.objects.get(pk=judged.subject)
+    changes: list[dict[str, Any]] = [
+        {"reward": 0.5},
+        {"verifier": "invalid", "reward": None},
+        {"status": "queued"},
+        {"task": Attempt.objects.get(pk=faulty.subject).task_id},
+    ]
+    for change in changes:
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Attempt.objects.filter(pk=attempt.pk).update(**change)
+    tries = AttemptTry.objects.filter(ended_at__isnull=False)
+    assert tries.count() == 4
+    for change in ({"reward": 0.5}, {"verdict": {}}, {"ok": None}, {"ended_at": None}):
+        for one in tries:
+            with pytest.raises(IntegrityError), transaction.atomic():
+                AttemptTry.objects.filter(pk=one.pk).update(**change)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Step.objects.filter(attempt_try__in=tries).update(error="none")
+
+
+def test_an_attempt_without_a_verdict_begins_anew_only_in_a_run_that_goes_on(
+    new_run: NewRun, worker: PaperWorker
+) -> None:
+    run = new_run(tasks=["task-1"])
+    for _ in range(3):
+        one_pass()
+        worker.break_down(worker.offered()[0])
+    one_pass()
+    assert fresh(run).is_terminal
+    anew = {"status": "queued", "invalid_reasons": [], "ended_at": None}
+    with pytest.raises(IntegrityError), transaction.atomic():
+        run.attempts.update(**anew)
+    retry_invalid(run, actor=Actor.person(run.creator))
+    assert run.attempts.get().status == "queued"
 
 
 def test_a_pass_repeated_changes_nothing(new_run: NewRun, worker: PaperWorker) -> None:

@@ -2,18 +2,20 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from console.actions.budgets import cost_of, set_cap
 from console.actor import Actor
-from console.models import User, Workspace
+from console.models import LedgerEntry, User, Workspace
 from desktops.actions import report
 from desktops.models import Assignment, Computer
 from desktops.protocol import messages
 from runs.actions.retry import retry_invalid
-from runs.models import Run, RunSweep
+from runs.models import AttemptTry, Event, Run, RunSweep
 from runs.receipt import receipt
 from runs.supervisor import one_pass
 from tests.runs.paper_worker import PaperWorker
@@ -79,8 +81,9 @@ def test_every_worker_that_played_has_to_sweep(
     assert receipt(fresh(run)).clean
 
 
-def test_a_desktop_that_is_told_of_after_the_end_is_swept_for_anew(
-    new_run: NewRun, worker: PaperWorker, workspace: Workspace, owner: User
+@pytest.mark.parametrize("left", ["enough", "little"])
+def test_a_desktop_that_is_told_of_after_the_end_is_swept_for_anew_and_paid_as_far_as_the_cap_goes(
+    left: str, new_run: NewRun, worker: PaperWorker, workspace: Workspace, owner: User
 ) -> None:
     other = PaperWorker(workspace, owner, name="second", slots=1)
     run = new_run(tasks=["task-1"])
@@ -97,8 +100,24 @@ def test_a_desktop_that_is_told_of_after_the_end_is_swept_for_anew(
     sweep(late, seconds=1)
     assert receipt(fresh(run)).clean
     # Its worker stood still when its desktop began, and has only now come to say so.
+    spent = fresh(run).budget.spent
+    if left == "little":
+        set_cap(fresh(run).budget, spent + Decimal("0.0001"))
     computer = late.start(assignment, seconds_ago=30)
     late.stop(assignment, computer)
+    entry = LedgerEntry.objects.get(subject=computer)
+    assert entry.seconds is not None
+    assert entry.seconds >= 30
+    whole = cost_of(entry.seconds, entry.rate_usd_per_hour)
+    assert entry.cost == (whole if left == "enough" else Decimal("0.0001"))
+    budget = fresh(run).budget
+    assert (budget.spent, budget.reserved) == (spent + entry.cost, 0)
+    said = Event.objects.filter(run=run, data__computer=Computer.objects.get(pk=computer).label)
+    assert list(said.order_by("seq").values_list("kind", flat=True)) == [
+        "computer_started",
+        "computer_stopped",
+    ]
+    assert str(AttemptTry.objects.get(assignment=assignment).computer_id) == computer
     told = receipt(fresh(run))
     assert (told.started, told.stopped, told.waiting) == (2, 2, [late.name])
     sweep(late, seconds=5)

@@ -18,7 +18,7 @@ from runs.actions.retry import retry_invalid
 from runs.models import Run
 from runs.pages.sentences import what_next
 from runs.supervisor import one_pass
-from tests.factories import document
+from tests.factories import AttemptFactory, document
 from tests.runs.paper_worker import PaperWorker
 
 NewRun = Callable[..., Run]
@@ -65,7 +65,7 @@ def test_the_runs_of_a_token_stop_at_its_ceiling(
     assert (second.status, second.stop_reason) == ("completed", "budget_exceeded")
     assert second.stop_detail.startswith("The spend ceiling of the token ci is reached.")
     assert "Rerun it without that token." in what_next(second, manages=False)
-    second.attempts.filter(number=1).update(verifier="invalid", reward=None, invalid_reasons=["desktop_lost"])
+    AttemptFactory(run=second, status="done", verifier="invalid", invalid_reasons=["desktop_lost"])
     with pytest.raises(CapsRejected) as refused:
         retry_invalid(second, actor=Actor.person(second.creator))
     assert [error.code for error in refused.value.errors] == ["token_ceiling_used_up"]

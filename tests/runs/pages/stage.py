@@ -71,11 +71,11 @@ def play(run: Run, *, finished: int | None = None, success: bool = True) -> list
     return made
 
 
-def with_steps(attempt: Attempt, *actions: dict[str, Any], **fields: Any) -> Attempt:
+def with_steps(attempt: Attempt, *actions: dict[str, Any], prefix: bool = False, **fields: Any) -> Attempt:
     """A try on a desktop that is gone, with these steps."""
     one = AttemptTryFactory(attempt=attempt, **fields)
     for action in actions:
-        StepFactory(attempt_try=one, action=action)
+        StepFactory(attempt_try=one, action=action, prefix=prefix)
     attempt.computer = one.computer
     attempt.save(update_fields=["computer"])
     return attempt

@@ -36,11 +36,12 @@ def page(run: Run) -> str:
 
 
 def test_a_group_shows_its_prefix_the_branch_point_and_how_each_fork_ended(workspace, member, client_for):
-    run = forking(workspace, finished=2)
+    run = forking(workspace, finished=1)
     first, second, third = run.attempts.order_by("number")
     click = {"action": "click", "x": 1, "y": 2}
     with_steps(first, click, click, click)
-    Attempt.objects.filter(pk=second.pk).update(reward=0.0, fork_method="live")
+    failed = {"status": "done", "verifier": "valid", "reward": 0.0, "tries": 1}
+    Attempt.objects.filter(pk=second.pk).update(**failed, fork_method="live")
     branch = first.try_rows.get().steps.get(number=2).screenshot
     text = client_for(member).get(page(run)).content.decode()
     assert branch in text
@@ -94,8 +95,7 @@ def test_an_outsider_gets_404(workspace, outsider, other_workspace, client_for):
 def test_an_attempts_page_links_the_forks_that_share_its_prefix(workspace, member, client_for):
     run = forking(workspace, tasks=2, finished=6)
     fifth = run.attempts.get(number=5)
-    one = with_steps(fifth, {"action": "click", "x": 1, "y": 2}).try_rows.get()
-    one.steps.update(prefix=True)
+    with_steps(fifth, {"action": "click", "x": 1, "y": 2}, prefix=True)
     text = client_for(member).get(f"/w/lab/runs/{run.number}/attempts/5/").content.decode()
     for number in (4, 6):
         assert f'/attempts/{number}/">{number}</a>' in text
@@ -175,8 +175,7 @@ def test_a_forks_replay_begins_with_the_steps_of_the_prefix(workspace, member, c
 def test_an_attempt_that_played_the_prefix_itself_shows_its_own_steps(workspace, member, client_for):
     run = forking(workspace, finished=1)
     with_prefix(run)
-    attempt = with_steps(run.attempts.get(number=1), *CLICKS)
-    attempt.try_rows.get().steps.update(prefix=True)
+    with_steps(run.attempts.get(number=1), *CLICKS, prefix=True)
     text = client_for(member).get(f"/w/lab/runs/{run.number}/attempts/1/").content.decode()
     assert "played once" not in text
     assert re.findall(r'data-words="([^"]*)"', text)[:2] == ["click 1, 2", "type “shared”"]

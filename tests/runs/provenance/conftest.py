@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
@@ -71,15 +70,15 @@ def make_run(workspace: Workspace, ends: list[dict[str, Any]], **fields: Any) ->
 def _played(run: Run, attempt: Attempt, place: int) -> None:
     if attempt.status == "cancelled":
         return
-    row = AttemptTryFactory(attempt=attempt, ok=attempt.verifier == "valid")
-    if row.ok:
-        row.verdict = {
-            "checker": "osworld@v1",
-            "checker_digest": f"sha256:{sha256('checker')}",
-            "reward": attempt.reward,
-            "evidence": [{"artefacts": {"a.txt": sha256(f"file {place}")}}],
-        }
-        row.save()
+    judged = attempt.verifier == "valid"
+    verdict = {
+        "checker": "osworld@v1",
+        "checker_digest": f"sha256:{sha256('checker')}",
+        "reward": attempt.reward,
+        "evidence": [{"artefacts": {"a.txt": sha256(f"file {place}")}}],
+    }
+    row = AttemptTryFactory(attempt=attempt, ok=judged, verdict=verdict if judged else None)
+    if judged:
         StepFactory(attempt_try=row)
     row.computer.image_id = f"sha256:{sha256('image')}"
     row.computer.worker_version = "0.1.0"
@@ -138,7 +137,7 @@ def verdict(keys: Path, tmp_path: Path) -> Callable[..., tuple[bool, list[str]]]
 
     def ask(manifest: bytes | dict[str, Any], events: bytes | None = None) -> tuple[bool, list[str]]:
         path = tmp_path / "manifest"
-        path.write_bytes(json.dumps(manifest).encode() if isinstance(manifest, dict) else manifest)
+        path.write_bytes(verify.canonical(manifest) if isinstance(manifest, dict) else manifest)
         log = None
         if events is not None:
             log = tmp_path / "events.jsonl"

@@ -147,6 +147,20 @@ def test_no_byte_can_be_changed(played: Run, verdict: Verdict, monkeypatch: pyte
     change()
 
 
+@pytest.mark.parametrize("added", [b" ", b"\n", b"\r\n", b"\t"])
+def test_not_even_a_blank_can_be_added(
+    added: bytes, played: Run, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = whole(played)
+    end(played)
+    monkeypatch.setattr(provenance, "INLINE", 10)
+    large = whole(Run.objects.select_related("workspace", "budget").get(pk=played.pk))
+    for manifest in (small, large):
+        inside = [at for at, byte in enumerate(manifest) if byte in b'{}[],:"'][-40:]
+        for at in (0, *inside, len(manifest)):
+            assert not verdict(manifest[:at] + added + manifest[at:])[0], at
+
+
 def test_no_line_can_go_come_twice_or_trade_places(
     played: Run, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
