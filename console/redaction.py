@@ -20,6 +20,8 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
+from console.doors import API
+
 MARK: Final = "[redacted]"
 SHORTEST: Final = 12  # a known secret of fewer characters may be an ordinary word, and would redact it
 # Names of environment variables whose values are secrets.
@@ -139,13 +141,13 @@ def _said(request: HttpRequest) -> Iterable[str]:
     yield request.get_full_path()
     yield unquote(request.get_full_path())
     yield request.headers.get("Idempotency-Key", "")
-    if request.method == "POST" and not request.path.startswith("/v1/"):
+    if request.method == "POST" and not request.path.startswith(API):
         for values in request.POST.lists():
             yield from (values[0], *values[1])
 
 
 def _refusal(request: HttpRequest) -> HttpResponse:
-    if request.path.startswith("/v1/"):
+    if request.path.startswith(API):
         from console.api.problems import plain
 
         return plain(400, "misplaced_secret", REFUSED)

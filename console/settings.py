@@ -81,6 +81,7 @@ INSTALLED_APPS = [
     "console",
     "desktops",
     "runs",
+    "evaluations",
 ]
 
 MIDDLEWARE = [
@@ -273,6 +274,8 @@ SPECTACULAR_SETTINGS = {
         "AttemptStatus": "runs.models.attempt.Attempt.Status",
         "TemplateStatus": "desktops.models.template.TemplateVersion.Status",
         "StateStatus": "desktops.models.state.State.Status",
+        "EvaluationStatus": "evaluations.models.evaluation.Evaluation.Status",
+        "RolloutStatus": "evaluations.models.rollout.Rollout.Status",
         "StateOrigin": "desktops.models.state.State.Origin",
     },
 }

@@ -11,8 +11,10 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
+from console.doors import API
+
 _request: ContextVar[HttpRequest | None] = ContextVar("request", default=None)
-_DOORS = (("/v1/", "API"), ("/preview/", "API"), ("/admin/", "admin"))
+_DOORS = ((API, "API"), ("/admin/", "admin"))
 
 
 class Source(NamedTuple):

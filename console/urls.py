@@ -11,6 +11,7 @@ urlpatterns = [
     path("v1/", include("console.api.urls")),
     path("v1/", include("desktops.api.urls")),
     path("v1/", include("runs.api.urls")),
+    path("preview/", include("evaluations.api.urls")),
     path("w/<slug:workspace>/", include("console.pages.urls")),
     path("w/<slug:workspace>/", include("desktops.pages.urls")),
     path("w/<slug:workspace>/", include("runs.pages.urls")),

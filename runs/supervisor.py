@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import psycopg
 from django.db import InterfaceError, OperationalError, connection
@@ -26,8 +27,15 @@ from runs.receipt import note_sweeps
 
 log = logging.getLogger(__name__)
 TICK_SECONDS = 1.0
+Work = tuple[str, Callable[[], Iterable[Any]], Callable[[Any], object]]
+_work: list[Work] = []  # what apps above this one have going
 SILENT_SECONDS = 10  # a leader whose session has been idle for so long leads no more; it looks each second
 LEADER_LOCK = 0x6465736B  # "desk"
+
+
+def advance_also(name: str, going: Callable[[], Iterable[Any]], advance: Callable[[Any], object]) -> None:
+    """Have each pass call `advance` with each of `going()`; `name` is what the log calls one."""
+    _work.append((name, going, advance))
 
 
 def look() -> None:
@@ -59,6 +67,10 @@ def one_pass() -> None:
     for run_id in Run.objects.active().order_by("created_at").values_list("pk", flat=True):
         with _alone(f"Advancing run {run_id}"):
             advance_run(run_id)
+    for name, going, advance in _work:
+        for one in going():
+            with _alone(f"Advancing {name} {one}"):
+                advance(one)
     with _alone("Letting saved desktops go"):
         states.expire()
     with _alone("Clearing discarded images"):

@@ -23,6 +23,7 @@ from console.actions.blobs import store_blob
 from console.actions.budgets import open_budget
 from console.models import Blob, Membership, User, Workspace
 from desktops.models import Assignment, Computer, Hold, State, Template, TemplateVersion, Worker
+from evaluations.models import Evaluation
 from runs.models import Attempt, AttemptTry, Event, Prefix, PrefixTry, Run, Step, Task, TaskSet
 
 PASSWORD = "correct horse battery"  # everybody's, in tests
@@ -438,6 +439,17 @@ class StepFactory(DjangoModelFactory[Step]):
     settled = True
     screenshot = factory.LazyAttribute(lambda o: blob(o.attempt_try.attempt.workspace).sha256)
     active_window = "Terminal"
+
+
+class EvaluationFactory(DjangoModelFactory[Evaluation]):
+    """Open, with nothing in it."""
+
+    class Meta:
+        model = Evaluation
+
+    workspace = factory.SubFactory(WorkspaceFactory)
+    name = factory.Sequence(lambda n: f"evaluation-{n}")
+    budget = factory.LazyAttribute(lambda o: open_budget(workspace=o.workspace, cap=None))
 
 
 class EventFactory(DjangoModelFactory[Event]):

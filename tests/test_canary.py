@@ -221,7 +221,29 @@ def play(planted: Planted, workspace: Workspace, owner: User) -> Run:
         worker.beat()
         bad = next(iter(worker.offered()), bad)
     one_pass()
+    _evaluate(planted, workspace, owner)
     return Run.objects.get(pk=id)
+
+
+def _evaluate(planted: Planted, workspace: Workspace, owner: User) -> None:
+    """A set of rollouts in whose document a token stands is refused wherever it stands."""
+    token = planted.secrets["token of an evaluation"] = _token(workspace, owner, "evals", "evaluations:write")
+    api = APIClient(HTTP_AUTHORIZATION=f"Bearer {token}")
+    good: dict[str, Any] = {
+        "name": "basics",
+        "environment": {"kind": "sandbox", "template": "basic@1"},
+        "judge": "osworld@v1",
+        "policy": "recipes",
+        "spec": {"task_set": "basics", "task": "task-1", "recipe": True},
+    }
+    for change in (
+        {"name": token},
+        {"policy": f"by {token}"},
+        {"labels": {"key": token}},
+        {"mission": token},
+    ):
+        assert api.post("/preview/evaluations", {**good, **change}).status_code == 400
+    assert api.post("/preview/evaluations", good).status_code == 201
 
 
 def provoke(planted: Planted) -> None:

@@ -60,8 +60,8 @@ def root_budget(workspace: Workspace) -> Budget:
     return budget
 
 
-def open_budget(*, workspace: Workspace, cap: Decimal, under: Budget | None = None) -> Budget:
-    """A level with a cap of its own, under the workspace's unless another is named."""
+def open_budget(*, workspace: Workspace, cap: Decimal | None, under: Budget | None = None) -> Budget:
+    """A level under the workspace's unless another is named; None: with no cap of its own."""
     return Budget.objects.create(workspace=workspace, parent=under or root_budget(workspace), cap=cap)
 
 

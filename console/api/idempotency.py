@@ -29,15 +29,18 @@ KEPT_FOR: Final = timedelta(hours=24)
 LONGEST: Final = 255
 
 
-def once(request: Request, workspace: Workspace, act: Callable[[], Response]) -> Response:
+def once(
+    request: Request, workspace: Workspace, act: Callable[[], Response], *, key: str | None = None
+) -> Response:
     """Act, or replay the reply of the request that acted under this key.
 
     1. Without a key: act.
     2. In one transaction: claim the key's row (a second request waits here for the first to commit), act, store.
     3. A refused request rolls back and keeps nothing: it may be mended and sent under the same key.
-    A key that comes with another body is a 409. Keys are per person and workspace and kept a day.
+    A key that comes with another body is a 409. Keys are per person and workspace and kept a day. `key`: one that
+    the body names; the header's goes before it.
     """
-    key = request.headers.get("Idempotency-Key")
+    key = request.headers.get("Idempotency-Key", key)
     if key is None:
         return act()
     if not 1 <= len(key) <= LONGEST or not key.isprintable():

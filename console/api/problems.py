@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any, Final, TypedDict
 
 from django.core.exceptions import DisallowedHost, PermissionDenied, RequestDataTooBig
@@ -21,6 +22,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema_serializer
 from rest_framework import exceptions, serializers, status
 from rest_framework.response import Response
 
+from console.doors import API
 from console.redaction import redact, redacted
 
 log = logging.getLogger(__name__)
@@ -72,12 +74,20 @@ class Problem(exceptions.APIException):
     auth_header: str
 
     def __init__(
-        self, status_code: int, code: str, detail: str, *, errors: Sequence[FieldProblem] = ()
+        self,
+        status_code: int,
+        code: str,
+        detail: str,
+        *,
+        errors: Sequence[FieldProblem] = (),
+        also: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
+        """`also`: members of the document beside those that every problem has."""
         super().__init__(detail, code)
         self.status_code = status_code
         self.code = code
         self.errors = list(errors)
+        self.also = dict(also)
 
 
 class InvalidRequest(Problem):
@@ -123,7 +133,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if isinstance(exception, DisallowedHost):
         code = "unknown_host"
         why = "This console does not answer to that name. Its operator can add one: DJANGO_ALLOWED_HOSTS."
-    if request.path.startswith("/v1/"):
+    if request.path.startswith(API):
         return plain(status.HTTP_400_BAD_REQUEST, code, why)
     page = render_to_string("400.html", {"why": why if code == "unknown_host" else ""})
     return HttpResponseBadRequest(page)
@@ -137,6 +147,7 @@ def body(problem: Problem) -> dict[str, Any]:
         "code": problem.code,
         "detail": redact(str(problem.detail)),
         "errors": redacted(problem.errors),
+        **problem.also,
     }
 
 

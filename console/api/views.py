@@ -21,6 +21,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from console.actor import Actor
+from console.doors import API
 from console.models import Scope, Token, User, Workspace
 
 from .parsers import ExactJSONParser
@@ -99,9 +100,9 @@ class NoSuchRoute(APIView):
 
 def _nearest(path: str) -> str:
     known = [
-        "/v1/" + _PARAMETER.sub(r"{\1}", str(address.pattern))
+        f"/{prefix.pattern}" + _PARAMETER.sub(r"{\1}", str(address.pattern))
         for prefix in get_resolver().url_patterns
-        if isinstance(prefix, URLResolver) and str(prefix.pattern) == "v1/"
+        if isinstance(prefix, URLResolver) and f"/{prefix.pattern}" in API
         for address in prefix.url_patterns
         if isinstance(address, URLPattern) and isinstance(address.pattern, RoutePattern)
     ]

@@ -16,7 +16,7 @@ from .terminal import StepFailed, Terminal
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BIN = Path(sys.executable).parent
-TYPED = ("console", "desktops", "runs", "bench")
+TYPED = ("console", "desktops", "runs", "evaluations", "bench")
 LINT: list[tuple[str, list[str]]] = [
     ("ruff check", [f"{BIN}/ruff", "check", "."]),
     ("ruff format", [f"{BIN}/ruff", "format", "--check", "."]),

@@ -23,14 +23,6 @@ from console.models import Scope, Token, WorkspaceRowQuerySet
 from .loaders import WorkspaceRequest, workspace_page
 
 EXPIRIES = {"30": "In 30 days", "90": "In 90 days", "365": "In 1 year", "never": "Never"}
-# The scopes that something asks for. The others are kept for what is not offered yet.
-OFFERED = (
-    Scope.RUNS_READ,
-    Scope.RUNS_WRITE,
-    Scope.COMPUTERS_READ,
-    Scope.COMPUTERS_WRITE,
-    Scope.WORKERS_CONNECT,
-)
 SOON = timedelta(days=7)
 
 
@@ -47,7 +39,9 @@ def token_list(request: WorkspaceRequest) -> HttpResponse:
     if request.method == "POST":
         return _make(request)
     asked = request.GET.get("scope", "")
-    return _page(request, {"scopes": [asked] if asked in OFFERED else [Scope.RUNS_READ], "expires": "90"})
+    return _page(
+        request, {"scopes": [asked] if asked in Scope.values else [Scope.RUNS_READ], "expires": "90"}
+    )
 
 
 def _make(request: WorkspaceRequest) -> HttpResponse:
@@ -105,7 +99,7 @@ def _page(request: WorkspaceRequest, form: dict[str, Any], status: int = 200, **
                 scope in SPENDING,
                 scope != Scope.WORKERS_CONNECT or request.membership.manages,
             )
-            for scope in OFFERED
+            for scope in Scope
         ],
         "expiries": [
             (days, label, None if days == "never" else now + timedelta(days=int(days)))

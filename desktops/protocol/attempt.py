@@ -76,7 +76,7 @@ class _Order(BaseModel):
 
 
 class AttemptOrder(_Order):
-    """Payload of an assignment of kind `attempt`."""
+    """Payload of an assignment of kind `attempt` or `rollout`."""
 
     attempt_id: str
     policy: Literal["recipe"] = "recipe"

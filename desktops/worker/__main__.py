@@ -100,6 +100,7 @@ async def _serve(config: Config, engine: Engine, spool: Spool, stop: asyncio.Eve
         ready=ready,
         kinds={
             "attempt": _build(AttemptRun, AttemptOrder, surroundings),
+            "rollout": _build(AttemptRun, AttemptOrder, surroundings),
             "prefix": _build(PrefixRun, PrefixOrder, surroundings),
             "computer": _build(HoldRun, HoldOrder, surroundings),
         },

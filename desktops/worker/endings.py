@@ -11,6 +11,7 @@ LastRecord = AttemptEnded | PrefixEnded | HoldEnded
 
 LAST_RECORDS: dict[str, type[LastRecord]] = {
     "attempt": AttemptEnded,
+    "rollout": AttemptEnded,
     "prefix": PrefixEnded,
     "computer": HoldEnded,
 }

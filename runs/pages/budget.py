@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
 from django.contrib import messages
-from django.db.models import Sum
+from django.db.models import Q, QuerySet, Sum
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
@@ -54,8 +55,9 @@ def page(request: WorkspaceRequest, more: dict[str, Any], status: int = 200) -> 
     root, now = root_budget(workspace), request.now
     runs = Run.objects.for_workspace(workspace).select_related("budget", "creator")
     shown = by_number(runs, request.GET, rows=ROWS, field="number")
-    open_now = [hold.budget for hold in Hold.objects.for_workspace(workspace).live().select_related("budget")]
-    used = so_far(workspace, [root, *open_now, *(run.budget for run in shown.rows)], now)
+    outside = outside_of_runs(workspace)
+    going = list(outside.filter(reserved__gt=0))
+    used = so_far(workspace, [root, *going, *(run.budget for run in shown.rows)], now)
     days = by_day(workspace, now.date(), running=used[root.pk].spent - root.spent)
     most = max((cost for _, cost in days), default=Decimal(0))
     step = grid_step(most)
@@ -70,19 +72,30 @@ def page(request: WorkspaceRequest, more: dict[str, Any], status: int = 200) -> 
         "spent_lately": sum((cost for _, cost in days), Decimal(0)),
         "days": DAYS,
         "now": used[root.pk],
-        "computers": opened(workspace)
-        + sum((used[one.pk].spent - one.spent for one in open_now), Decimal(0)),
+        **spent(outside, {one: used[one.pk].spent - one.spent for one in going}),
         "typed": "" if root.cap is None else f"{root.cap:.2f}",
         **more,
     }
     return render(request, "runs/budget.html", context, status=status)
 
 
-def opened(workspace: Workspace) -> Decimal:
-    """What was settled for computers that people and their code opened."""
-    holds = Hold.objects.for_workspace(workspace)
-    settled = Budget.objects.for_workspace(workspace).filter(pk__in=holds.values("budget"))
-    return settled.aggregate(all=Sum("spent"))["all"] or Decimal(0)
+def outside_of_runs(workspace: Workspace) -> QuerySet[Budget]:
+    """Those of opened computers and of evaluations; `evaluated` tells which."""
+    holds = Hold.objects.for_workspace(workspace).values("budget")
+    rows = Budget.objects.for_workspace(workspace).annotate(evaluated=Q(evaluation__isnull=False))
+    return rows.filter(Q(evaluated=True) | Q(pk__in=holds))
+
+
+def spent(outside: QuerySet[Budget], running: Mapping[Any, Decimal]) -> dict[str, Decimal]:
+    """What was settled, and what desktops that run have cost so far, by budget."""
+    sums = {
+        name: Sum("spent", filter=Q(evaluated=kind), default=Decimal(0))
+        for name, kind in (("computers", False), ("evaluations", True))
+    }
+    found: dict[str, Decimal] = outside.aggregate(**sums)
+    for budget, cost in running.items():
+        found["evaluations" if budget.evaluated else "computers"] += cost
+    return found
 
 
 def by_day(workspace: Workspace, today: date, *, running: Decimal) -> list[tuple[date, Decimal]]:

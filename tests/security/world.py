@@ -16,12 +16,14 @@ from console.actions.webhooks import add_webhook
 from console.actor import Actor
 from console.models import Delivery, Invitation, Token, User, Webhook, Workspace
 from desktops.models import Computer, Hold, State, Worker
+from evaluations.models import Evaluation
 from runs.models import Attempt, Prefix, Run
 from tests.factories import (
     AssignmentFactory,
     AttemptFactory,
     AttemptTryFactory,
     ComputerFactory,
+    EvaluationFactory,
     EventFactory,
     HoldFactory,
     MembershipFactory,
@@ -54,6 +56,7 @@ class World:
     worker: Worker
     state: State
     hold: Hold
+    evaluation: Evaluation
     token: Token
     webhook: Webhook
     delivery: Delivery
@@ -81,6 +84,11 @@ class World:
             return self.prefix.pk
         return self.attempt.pk if name in OF_ATTEMPTS else self.run.pk
 
+    def _name(self, name: str) -> str:
+        if name.startswith("api-evaluation"):
+            return self.evaluation.name
+        return "basic" if name.startswith("template") else "basics"
+
     def _value(self, name: str, kind: str, persona: str) -> Any:
         return {
             "workspace": self.workspace.slug,
@@ -103,7 +111,7 @@ class World:
             "state_id": self.state.pk,
             "hold_id": self.hold.pk,
             "version": 1,
-            "name": "basic" if name.startswith("template") else "basics",
+            "name": self._name(name),
             "task_id": "task-1",
             "step": "execution" if name == "run-new-preview" else "workload",
             "form": "csv",
@@ -176,6 +184,7 @@ def build(workspace: Workspace, owner: User, admin: User, member: User, outsider
         worker=worker,
         state=StateFactory(worker=worker, origin="saved", keep_days=14),
         hold=HoldFactory(workspace=workspace, ready=True, status="starting", opened_by=creator),
+        evaluation=EvaluationFactory(workspace=workspace, name="nightly", creator=creator),
         token=token,
         webhook=webhook,
         delivery=delivery,

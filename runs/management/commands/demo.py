@@ -25,9 +25,7 @@ from runs.tasksets.templates import TEMPLATE_APPS
 EMAIL = "owner@example.com"
 SLUG = "demo"
 API_TOKEN, WORKER_TOKEN = "Demo", "Worker on this machine"
-API_SCOPES = tuple(
-    scope.value for scope in (Scope.RUNS_READ, Scope.RUNS_WRITE, Scope.COMPUTERS_READ, Scope.COMPUTERS_WRITE)
-)
+API_SCOPES = tuple(scope.value for scope in Scope if scope != Scope.WORKERS_CONNECT)
 TITLES = {
     "basic": ("Basic desktop", "Window manager, terminal, file manager, text editor and desktop settings."),
     "office": (

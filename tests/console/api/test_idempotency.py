@@ -14,7 +14,7 @@ from rest_framework.test import APIClient
 
 from console.models import Workspace
 from runs.models import Run
-from tests.factories import RunFactory, document
+from tests.factories import EvaluationFactory, RunFactory, document
 
 
 @pytest.mark.django_db(transaction=True)
@@ -63,10 +63,11 @@ def test_every_post_documents_the_key() -> None:
 
 def test_every_post_reads_the_key_before_it_acts(api: Callable[..., APIClient], workspace: Workspace) -> None:
     run = RunFactory(workspace=workspace, status="running")
+    evaluation = EvaluationFactory(workspace=workspace)
     tried = posts()
     assert "/v1/runs" in tried
     for path in tried:
-        address = path.replace("{id}", str(run.pk))
+        address = path.replace("{id}", str(run.pk)).replace("{name}", evaluation.name)
         assert "{" not in address, f"{path}: give this test something to put in"
         reply = api().post(address, {}, headers={"Idempotency-Key": "k" * 256})
         assert reply.status_code == 422, path

@@ -161,7 +161,7 @@ class TestOne:
         for n in range(1, 9):
             state = StateFactory(worker=host, parent=state, label=f"generation {n}.")
         client = client_for(member)
-        with django_assert_max_num_queries(15):
+        with django_assert_max_num_queries(16):
             shown = page(client, "state", workspace, state.pk)
         assert all(f"generation {n}." in shown for n in range(9))
 

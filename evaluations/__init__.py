@@ -1,0 +1,1 @@
+"""Sets of rollouts with one identity each, a pinned judge, and a seal."""
