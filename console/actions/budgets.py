@@ -137,6 +137,17 @@ def affordable(budget: Budget) -> tuple[Decimal | None, Budget | None]:
     return left, tightest
 
 
+def left_now(budget: Budget) -> Decimal | None:
+    """What is left at the tightest level at this moment, None without a cap; not locked, so no promise."""
+    found: list[Decimal] = []
+    level: Budget | None = Budget.objects.get(pk=budget.pk)
+    while level is not None:
+        if level.left is not None:
+            found.append(level.left)
+        level = level.parent
+    return min(found, default=None)
+
+
 @transaction.atomic
 def reserve(budget: Budget, amount: Decimal) -> None:
     """Hold the amount at every level. Raises BudgetExhausted and holds nothing if it does not fit at one."""

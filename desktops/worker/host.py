@@ -310,6 +310,7 @@ class Host:
 
     def hello(self) -> messages.Hello:
         facts = self._facts
+        cannot_fork = facts.cannot_fork_because if not facts.can_fork else self._states.too_small()
         return messages.Hello(
             version=VERSION,
             instance=self._spool.instance,
@@ -317,8 +318,8 @@ class Host:
             engine=facts.name,
             engine_version=facts.version[:50],  # an engine's own words may be longer than the protocol takes
             isolation=facts.isolation[:500],
-            can_fork=facts.can_fork,
-            cannot_fork_because=facts.cannot_fork_because[:500],
+            can_fork=facts.can_fork and not cannot_fork,
+            cannot_fork_because=cannot_fork[:500],
             slots=self.slots,
             cpus=facts.cpus,
             memory_mb=facts.memory_mb,

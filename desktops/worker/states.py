@@ -167,6 +167,12 @@ class States:
             if place.name not in held:
                 self._clear_beside(place.name)
 
+    def too_small(self) -> str:
+        """Why not even one can be saved here, by what all may take; empty where it can."""
+        if self._limit >= LEAST_EXPECTED:
+            return ""
+        return f"Saved desktops may take {self.limit_mb} MB here, and one needs {LEAST_EXPECTED >> 20}."
+
     def has_room(self) -> bool:
         """Whether another can be saved and none has to leave for it. Raises EngineError."""
         states = self._all()

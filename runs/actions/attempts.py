@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
+from decimal import Decimal
 from itertools import product
 from typing import Any, Final
 from uuid import uuid4
 
 from django.utils import timezone
 
+from console.actions.budgets import cost_of, left_now
 from console.bulk import columns_of, insert_rows
+from desktops.actions.lease import SLICE
 from desktops.models import Assignment, Computer, Worker
 from runs.events import AttemptEnded, AttemptOffered, DesktopTakenOver, RoundCreated, TryFailed, append
 from runs.models import Attempt, AttemptTry, Run
@@ -21,8 +25,17 @@ V = Attempt.Verifier
 # Without a verdict for one of these, a checker has spoken or somebody has interfered: the verifier says invalid.
 # For every other reason nothing was checked at all.
 SAYS_INVALID: Final = {"checker_error", "fork_mismatch", "human_intervened"}
-# Trying again would meet the same end.
-NOT_RETRIED: Final = {"paid_until_reached", "human_intervened"}
+
+
+def tried_again(run: Run, reasons: Collection[str], assignment: Assignment) -> bool:
+    """Unless trying again would meet the same end. A desktop that nothing paid for is tried again where there is money
+    left: then it was cut off from its console, or stood still, for longer than it had been paid ahead."""
+    if run.stop_reason or "human_intervened" in reasons:
+        return False
+    if "paid_until_reached" not in reasons:
+        return True
+    left = left_now(run.budget)
+    return left is None or left >= cost_of(Decimal(SLICE.seconds), assignment.rate_usd_per_hour)
 
 
 def per_round(run: Run) -> int:
@@ -124,11 +137,7 @@ def fail_try(
     one.ok, one.ended_at = False, at or timezone.now()
     one.invalid_reasons, one.detail, one.checker_error = reasons, detail, checker_error
     write(run, one, "ok", "ended_at", "invalid_reasons", "detail", "checker_error")
-    if (
-        attempt.tries < attempt.tries_allowed
-        and not NOT_RETRIED.intersection(reasons)
-        and not run.stop_reason
-    ):
+    if attempt.tries < attempt.tries_allowed and tried_again(run, reasons, one.assignment):
         append(run, TryFailed(try_number=one.number, reasons=reasons, detail=detail[:500]), attempt=attempt)
         change(run, attempt, status=A.QUEUED)
         return

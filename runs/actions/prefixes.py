@@ -16,7 +16,7 @@ from runs.events import PrefixEnded, PrefixOffered, PrefixReleased, TryFailed, a
 from runs.models import Attempt, Prefix, PrefixTry, Run
 from runs.pending import write
 
-from .attempts import NOT_RETRIED
+from .attempts import tried_again
 
 S = Prefix.Status
 
@@ -84,7 +84,7 @@ def fail_try(
 ) -> None:
     """It was not saved: it is played again, or each of its attempts plays it."""
     end_try(run, one, ok=False, at=at, detail=detail, reasons=reasons)
-    if prefix.tries < limits.TRIES and not NOT_RETRIED.intersection(reasons) and not run.stop_reason:
+    if prefix.tries < limits.TRIES and tried_again(run, reasons, one.assignment):
         said = TryFailed(try_number=one.number, reasons=reasons, detail=detail[:500])
         append(run, said, prefix=prefix)
         _let_go(run, prefix)

@@ -249,6 +249,17 @@ def test_whether_live_desktops_can_be_saved_is_seen_by_doing_it_once_for_each_st
     assert runc.list_owned() == []
 
 
+def test_a_program_that_is_not_there_is_why_nothing_can_be_saved(
+    runc: RuncEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runc, "_criu", Path("/nowhere/criu"))
+    said = runc.probe()
+    assert (said.can_fork, said.cannot_fork_because) == (
+        False,
+        "A live desktop cannot be saved here: /nowhere/criu cannot be started: No such file or directory",
+    )
+
+
 def _refuse(name: str, images: Path) -> None:
     raise EngineError("runc checkpoint failed: criu is not there")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -120,6 +121,15 @@ def house(tmp_path, monkeypatch):
     yield house
     house.host.close()
     house.spool.close()
+
+
+def test_it_cannot_fork_where_not_one_saved_desktop_has_room(house, tmp_path):
+    house.host._facts = replace(FACTS, can_fork=True, cannot_fork_because="")
+    assert house.host.hello().can_fork
+    house.host._states = States(house.engine, tmp_path / "small", limit_mb=0)
+    hello = house.host.hello()
+    assert not hello.can_fork
+    assert hello.cannot_fork_because == "Saved desktops may take 0 MB here, and one needs 256."
 
 
 def test_the_same_offer_twice_is_taken_once(house):

@@ -125,7 +125,9 @@ def test_nothing_is_saved_on_a_disk_that_is_nearly_full(states, save, monkeypatc
 
 
 def test_a_bound_of_nothing_saves_nothing(engine, tmp_path, save, states):
+    assert states.too_small() == ""
     none = States(engine, tmp_path / "none", limit_mb=0)
+    assert none.too_small() == "Saved desktops may take 0 MB here, and one needs 256."
     assert not none.has_room()
     with (
         Computer(engine, DeskSpec(computer="c", image=IMAGE.digest)) as computer,

@@ -428,6 +428,22 @@ def cut_off(worker: PaperWorker, assignment: Assignment) -> None:
     worker.say(assignment, {**ended, "detail": "paid until then"})
 
 
+def test_an_attempt_that_was_cut_off_though_there_is_money_is_played_again(
+    new_run: NewRun, worker: PaperWorker
+) -> None:
+    """Its worker stood still for longer than its desktop was paid ahead."""
+    run = new_run(tasks=["task-1"], spend_cap_usd="5.00")
+    one_pass()
+    cut_off(worker, worker.offered()[0])
+    one_pass()
+    (again,) = worker.offered()
+    assert again.epoch == 2
+    worker.play(again)
+    one_pass()
+    run = fresh(run)
+    assert (run.stop_reason, run.success, run.error) == ("all_tasks_done", 1, 0)
+
+
 def test_a_run_whose_every_attempt_was_cut_off_by_its_cap_says_so(
     new_run: NewRun, worker: PaperWorker
 ) -> None:
@@ -450,6 +466,7 @@ def test_what_is_left_is_measured_by_the_rate_that_the_run_was_played_at(
     template = run.template_version.template
     set_worker_rate(template=template, worker=worker.worker, rate=Decimal(rate), actor=Actor.system())
     one_pass()
+    Attempt.objects.update(tries_allowed=1)
     cut_off(worker, worker.offered()[0])
     Budget.objects.filter(pk=run.budget_id).update(spent=F("cap") - Decimal("0.02"))
     one_pass()

@@ -276,10 +276,11 @@ class RuncEngine:
     def cannot_save_because(self) -> str:
         """Why live desktops cannot be saved and restored here; empty when that goes right, which is seen by doing it,
         once for each start of the machine."""
-        done, occasion = self._folder / "rehearsed", rehearsal.occasion(self._criu)
-        if _read(done) == occasion:
-            return ""
+        done = self._folder / "rehearsed"
         try:
+            occasion = rehearsal.occasion(self._criu)
+            if _read(done) == occasion:
+                return ""
             self._rehearse()
             done.write_text(occasion)
         except (EngineError, OSError) as error:

@@ -38,7 +38,7 @@ def spec(state: str = "") -> DeskSpec:
 
 
 def occasion(criu: Path) -> str:
-    """What its outcome holds for: this start of the machine, with these programs. Raises EngineError."""
+    """What its outcome holds for: this start of the machine, with these programs. Raises OSError."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     changed = [str(Path(found).stat().st_mtime_ns) for found in (shutil.which("runc"), criu) if found]
     return " ".join((boot, str(criu), *changed))
