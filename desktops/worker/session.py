@@ -403,7 +403,9 @@ class Session(ABC):
             else:
                 if self._unrecorded is not None:
                     self._insist(self._unrecorded)
-                self._insist(records.ComputerStopped(at=gone, computer=computer.id, reason=reason))
+                # A worker that stood still sees it late: its watchdog had ended it by then, or its guardian before.
+                at = min(gone, self._paid_until)
+                self._insist(records.ComputerStopped(at=at, computer=computer.id, reason=reason))
                 return problem
 
     def _insist(

@@ -30,7 +30,7 @@ from .observer import Containers, ControlGroups, Observer, Seen
 from .processes import Program, until
 
 # Shorter than in life, so that the tests need not wait as long; nothing else is different.
-HASTE = {"DESKYARD_NO_WORKER_SECONDS": "20"}
+HASTE = {"DESKYARD_NO_WORKER_SECONDS": "75"}
 TERMINAL = ("completed", "failed", "cancelled")
 
 

@@ -207,7 +207,7 @@ SCENARIOS = {
     "cancelled_by_admin": Scenario(12, cancelled_by("admin")),
     "cancelled_by_owner": Scenario(12, cancelled_by("owner", creator="admin")),
     "cancelled_by_operator": Scenario(12, cancelled_by_operator),
-    "worker_lost": Scenario(80, worker_lost),
+    "worker_lost": Scenario(135, worker_lost),
     "infrastructure_failure": Scenario(60, infrastructure_failure),
     "config_rejected": Scenario(3, config_rejected),
 }

@@ -52,6 +52,19 @@ def frozen(rig: Rig) -> Played:
     return Played(lab, run, other=other.name)
 
 
+def frozen_alone(rig: Rig) -> Played:
+    """The same, and nobody else could play: its desktops end by themselves when their paid time is over."""
+    lab = rig.lab()
+    worker = lab.worker(slots=2)
+    run = lab.run("slow", "steady")
+    lab.await_playing(run, 2)
+    time.sleep(3)  # for the next slice of paid time, which makes it the longest
+    worker.program.freeze()
+    time.sleep(FROZEN_SECONDS + 1)
+    worker.program.thaw()
+    return Played(lab, run)
+
+
 def killed(rig: Rig) -> Played:
     """Killed without a word, and started again as a service manager would."""
     lab = rig.lab()
@@ -224,6 +237,7 @@ def same_name(rig: Rig) -> Played:
 
 SCENARIOS = {
     "frozen": Scenario(85, frozen),
+    "frozen_alone": Scenario(100, frozen_alone),
     "killed": Scenario(30, killed),
     "cut_off": Scenario(55, cut_off),
     "cut_off_with_a_second_worker": Scenario(70, cut_off_with_a_second_worker),
@@ -245,6 +259,12 @@ def test_frozen(played: Played) -> None:
     first, second = played.tries
     assert (first["ok"], first["invalid_reasons"]) == (False, ["worker_lost"])
     assert (second["ok"], second["worker_name"]) == (True, played.seen["other"])
+
+
+def test_frozen_alone(played: Played) -> None:
+    assert played.end == ("completed", "all_tasks_done")
+    assert played.all_solved
+    assert [row["tries"] for row in played.attempts] == [2, 2]
 
 
 def test_killed(played: Played) -> None:
