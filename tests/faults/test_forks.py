@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,14 @@ from desktops.worker.engine.choose import RUNC
 
 from .invariants import nothing_is_left
 from .processes import until
-from .rig import Lab, Rig, Worker
+from .rig import TERMINAL, Lab, Rig, Worker
 from .scenario import Played, Scenario
 
 pytestmark = [pytest.mark.desktop, pytest.mark.timeout(1800)]
 
 MOMENT_SECONDS = 0.002  # between two looks for what lasts for tenths of a second
+LOOKS = 100  # before it is asked whether the run goes on
+RUNS = 5
 
 
 def forks(rig: Rig) -> Played:
@@ -38,8 +40,7 @@ def killed_while_saving(rig: Rig) -> Played:
     """As a power cut, and started again."""
     lab = able_lab(rig)
     worker = lab.worker(warm=True)
-    run = lab.run("said", prefix_steps=2, fork_copies=2)
-    seize(lambda: list(states(worker).glob("prefix-*.new/images/*.img")))
+    run = seized(lab, lambda _: states(worker).glob("prefix-*.new/images/*.img"))
     worker.program.kill()
     unfinished = left(worker)
     lab.begin(worker)
@@ -49,9 +50,10 @@ def killed_while_saving(rig: Rig) -> Played:
 def killed_while_restoring(rig: Rig) -> Played:
     lab = able_lab(rig)
     worker = lab.worker(warm=True)
-    run = lab.run("said", prefix_steps=2, fork_copies=2)
-    until(lambda: prefix(lab, run)["status"] == "saved", 120, "a saved prefix")
-    seize(lambda: list((worker.home / "desktops" / "boxes").glob("*/work-criu/*")))
+    boxes = worker.home / "desktops" / "boxes"
+    run = seized(
+        lab, lambda run: boxes.glob("*/work-criu/*") if prefix(lab, run)["status"] == "saved" else ()
+    )
     worker.program.kill()
     lab.begin(worker)
     return whole(lab, run)
@@ -65,8 +67,7 @@ def disk_full_while_saving(rig: Rig) -> Played:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8g", "tmpfs", str(home)], check=True)
     try:
         worker = lab.worker(home=home)
-        run = lab.run("said", prefix_steps=2, fork_copies=2)
-        seize(lambda: list(states(worker).glob("prefix-*.new/images/*.img")))
+        run = seized(lab, lambda _: states(worker).glob("prefix-*.new/images/*.img"))
         resize(home, room=4 << 20)
         until(lambda: prefix_tries(lab, run)[0]["ended_at"], 120, "the end of the try")
         unfinished = left(worker)
@@ -145,11 +146,17 @@ def left(worker: Worker) -> list[str]:
     return [path.name for path in states(worker).iterdir() if not path.name.startswith(("warm-", "setup-"))]
 
 
-def seize(look: Callable[[], object]) -> None:
-    end = time.monotonic() + 180
-    while not look():
-        assert time.monotonic() < end, "the moment did not come"
-        time.sleep(MOMENT_SECONDS)
+def seized(lab: Lab, moment: Callable[[str], Iterable[Path]]) -> str:
+    """A run that was caught in the moment, when there are such files. It is short, and on a busy machine may be
+    missed: a run that has ended without is followed by another."""
+    for _ in range(RUNS):
+        run = lab.run("said", prefix_steps=2, fork_copies=2)
+        while lab.status(run) not in TERMINAL:
+            for _ in range(LOOKS):
+                if any(moment(run)):
+                    return run
+                time.sleep(MOMENT_SECONDS)
+    raise AssertionError(f"the moment did not come in {RUNS} runs")
 
 
 def resize(home: Path, *, room: int) -> None:
